@@ -73,9 +73,9 @@ class ContainerFacts(Frozen):
     ray: RayFacts | None = None
     """Where its actors are placed, by `gym up --on ray`."""
     share: bool | None = None
-    """Whether it may live in one process with other instances of the same server, on the local runtime.
+    """Whether it may live in one process with other instances of the same server that say so too, on the local runtime.
 
-    Without it: the agents and the scripted model of this project do, resources servers do not."""
+    They end and restart together."""
 
 
 class SidecarHealth(Frozen):

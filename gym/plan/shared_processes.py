@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final
-
 from gym.config.model import ContainerFacts
 from gym.config.redaction import redact
 from gym.plan.digest import digest_value
@@ -13,16 +11,6 @@ from gym.plan.slugs import slugify
 from gym.plan.visible_settings import settings_for
 from gym.wire.telemetry import KEY as TELEMETRY
 from gym.wire.telemetry import read_telemetry
-
-# Ours that keep nothing in their modules and compute little.
-BY_DEFAULT: Final = frozenset(
-    {
-        ("responses_api_agents", "simple_agent"),
-        ("responses_api_agents", "gymnasium_agent"),
-        ("responses_api_models", "scripted"),
-    }
-)
-
 
 def share_processes(plan: Plan, secrets: Collection[str] = ()) -> Plan:
     """`secrets`: the dotted paths of secrets. Two or more that are alike share; one alone has its own process."""
@@ -59,12 +47,11 @@ def digest_of_process(plan: Plan, process: str, replicas: Collection[str]) -> st
 
 def _may_share(plan: Plan, service: Service, secrets: Collection[str]) -> bool:
     facts = service.container
-    asked = facts.share if facts.share is not None else (service.type, service.implementation) in BY_DEFAULT
     plain = facts.model_copy(update={"share": None, "launch": "auto"}) == ContainerFacts()
     traced = read_telemetry(plan.settings.get(TELEMETRY), {}).on  # spans name their process
     own = service.sandbox is not None or bool(plan.sidecars_of(service.name)) or service.replicas != 1
     return (
-        asked
+        facts.share is True
         and plain
         and service.launch == "sdk"
         and service.directory is not None

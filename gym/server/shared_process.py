@@ -19,7 +19,6 @@ import orjson
 from gym import labels
 from gym.errors import GymError, UserError
 from gym.server.asgi import App, Receive, Scope, Send
-from gym.server.base import ServerApp
 from gym.server.config import Settings, read_settings
 
 SERVED: Final = ContextVar("SERVED", default="")  # the instance that this task works for
@@ -108,9 +107,9 @@ def read_shared(path: Path, environ: Mapping[str, str]) -> list[Settings]:
     return [read_settings({**environ, **variables}) for variables in own]
 
 
-def configured_apps(app: Any, settings: Sequence[Settings]) -> list[ServerApp]:
-    """One app an instance, made of the app of the one module they run."""
-    if not isinstance(app, ServerApp):
+def configured_apps(app: Any, settings: Sequence[Settings]) -> list[Any]:
+    """One app an instance, made of the app of the one module they run: a `ServerApp`, which the broker need not load."""
+    if not hasattr(app, "hosted"):
         what = f"`app` is a {type(app).__name__}; several instances of it cannot live in one process"
         raise UserError(what, "end the file with `app = MyServer.app()`, or write `share: false`")
     return [app.hosted(one) for one in settings]
