@@ -84,13 +84,18 @@ def _serve_orders(supervisor: socket.socket) -> Order | None:
 
 def _fork(supervisor: socket.socket, message: bytes, descriptors: list[int]) -> Order | None:
     """The order in the fork, None in the parent."""
+    waits, leads = os.pipe()
     pid = os.fork()
     if pid == 0:
+        os.setsid()
+        os.close(leads)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         return _read_order(orjson.loads(message), descriptors)
-    for one in descriptors:
+    for one in (leads, *descriptors):
         os.close(one)
+    os.read(waits, 1)  # it leads a session of its own by now, and is found and ended as one that does
+    os.close(waits)
     supervisor.send(orjson.dumps({"started": pid}))
     return None
 
@@ -118,7 +123,6 @@ def _report_ended(supervisor: socket.socket) -> None:
 def _become(order: Order) -> int:
     """Waits until it is written down, as every process of a stack does; then it is the server."""
     parent = os.getppid()
-    os.setsid()
     if order.tied:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     _place(order.targets)

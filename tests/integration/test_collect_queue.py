@@ -17,11 +17,12 @@ from tests.support.own_redis import PrivateRedis
 ROWS = 60
 PASSWORD = "a-canary-of-the-queue"
 LEASE = "1"
+SLOWLY = "policy_model.responses_api_models.scripted.latency_seconds=0.15"  # the last to start finds some left
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stack, Rewards]]:
-    with running_stack(tmp_path_factory.mktemp("queue"), ROWS) as one:
+    with running_stack(tmp_path_factory.mktemp("queue"), ROWS, (SLOWLY,)) as one:
         yield one, undisturbed(one)
 
 

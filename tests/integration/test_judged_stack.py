@@ -149,7 +149,7 @@ async def test_rewards_are_the_judges_verdicts_and_its_words_are_in_the_reply(st
         short, long = ("A", "[[A=B]]") if right else ("B", "[[A!=B]]")
         assert judged_by(one) in (short, f"I have looked at both. {long}")
         assert one["expected_answer"] in items.last_user_text(asked_of_judge(one)["input"])
-        assert set(one["_gym"]["hops"]) == {"seed", "model", "verify"}
+        assert set(one["_gym"]["hops"]) - {"seed"} == {"model", "verify"}  # seeded until the server said: no need
         assert one["_gym"]["tokens"] == {"input": 7, "output": 5}  # of the policy; the judge's are in its evaluation
     assert Counter(asked.body["model"] for asked in stack.judge.asked) == {"judge": 8}
     assert {asked.body["model"] for asked in stack.policy.asked} == {"policy"}
@@ -172,7 +172,7 @@ async def test_a_judge_that_fails_is_a_failure_of_kind_judge_and_no_reward(stack
     assert len(failures) == 4
     assert {(one["kind"], one["server"], one["retryable"]) for one in failures} == {("judge", "judge_model", True)}
     assert all("out of order" in one["message"] and "reward" not in one for one in failures)
-    assert all(set(one["_gym"]["hops"]) == {"seed", "model", "verify"} for one in failures)
+    assert all(set(one["_gym"]["hops"]) - {"seed"} == {"model", "verify"} for one in failures)
 
 
 async def test_a_judge_that_does_not_answer_costs_its_deadline(stack: Stack) -> None:

@@ -134,6 +134,7 @@ class SimulatedCollector:
             repeats=run.repeats,
             shard=shard,
             through_router=cluster.scale.routed,
+            aggregate=False,  # there is no output to sum up
         )
         http = cast(HttpClient, ClientOfCollector(cluster, self.process))
         self.targets = Targets(http, stack.url, routed=options.through_router, read=stack.read)
