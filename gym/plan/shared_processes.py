@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+
 from gym.config.model import ContainerFacts
 from gym.config.redaction import redact
 from gym.plan.digest import digest_value
@@ -11,6 +12,7 @@ from gym.plan.slugs import slugify
 from gym.plan.visible_settings import settings_for
 from gym.wire.telemetry import KEY as TELEMETRY
 from gym.wire.telemetry import read_telemetry
+
 
 def share_processes(plan: Plan, secrets: Collection[str] = ()) -> Plan:
     """`secrets`: the dotted paths of secrets. Two or more that are alike share; one alone has its own process."""

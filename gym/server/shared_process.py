@@ -108,7 +108,7 @@ def read_shared(path: Path, environ: Mapping[str, str]) -> list[Settings]:
 
 
 def configured_apps(app: Any, settings: Sequence[Settings]) -> list[Any]:
-    """One app an instance, made of the app of the one module they run: a `ServerApp`, which the broker need not load."""
+    """One app an instance, made of the one module they run: of a `ServerApp`, which the broker need not load."""
     if not hasattr(app, "hosted"):
         what = f"`app` is a {type(app).__name__}; several instances of it cannot live in one process"
         raise UserError(what, "end the file with `app = MyServer.app()`, or write `share: false`")

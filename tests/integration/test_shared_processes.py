@@ -1,4 +1,4 @@
-"""Agents of ours that share a process: a stack is what it was with a process for each, and a crash costs no rollout."""
+"""Agents that share a process: a stack is what it was with a process for each, and a crash costs no rollout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import pytest
 from tests.support.cli import GYM, environment, gym
 from tests.support.router import eventually
 
-UP = ("up", "mcqa", "simple_weather", "--model", "scripted", "--runtime", "local", "--port", "0")
+SHARE = ("mcqa_simple_agent.share=true", "simple_weather_simple_agent.share=true")
+UP = ("up", "mcqa", "simple_weather", "--model", "scripted", "--runtime", "local", "--port", "0", *SHARE)
 LATENCY = "policy_model.responses_api_models.scripted.latency_seconds"
 MCQA, WEATHER = "mcqa-simple-agent-1", "simple-weather-simple-agent-1"
 REPEATS = 60

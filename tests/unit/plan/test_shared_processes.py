@@ -20,11 +20,12 @@ MODEL = instance(
 
 MCQA = instance("mcqa")
 SOURCES = {"source_digest": "sources", "directory": Path("/gym/servers/simple_agent")}
+ASKED = {**SOURCES, "container": ContainerFacts(share=True)}
 
 
 def loop(name: str, **given: Any) -> Instance:
-    """An instance of our agent's loop; all of them run the same files."""
-    return agent(name, "mcqa", **SOURCES | given)
+    """An instance of our agent's loop that may share; all of them run the same files."""
+    return agent(name, "mcqa", **ASKED | given)
 
 
 def shared(*instances: Instance, secrets: tuple[str, ...] = (), **settings: Any) -> Plan:
@@ -35,7 +36,7 @@ def together(plan: Plan) -> set[tuple[str, ...]]:
     return {replicas for replicas in processes_of(plan).values() if len(replicas) > 1}
 
 
-def test_our_agents_live_in_one_process_and_what_they_serve_does_not() -> None:
+def test_agents_that_may_share_live_in_one_process_and_what_they_serve_does_not() -> None:
     plan = shared(
         loop("one"), loop("two"), MCQA, MODEL, policy_model_name="tiny", policy_api_key="sk-canary-0123456789"
     )
@@ -50,7 +51,7 @@ def test_one_alone_has_its_own_process() -> None:
 
 
 def test_resources_servers_share_where_they_are_asked_to() -> None:
-    asked = {**SOURCES, "implementation": "quiz", "container": ContainerFacts(share=True)}
+    asked = {**ASKED, "implementation": "quiz"}
     first, second = instance("first", **asked), instance("second", **asked | {"fields": {"domain": "math"}})
     third = instance("third", **asked | {"container": ContainerFacts()})
     assert together(shared(first, second, third)) == {("first-1", "second-1")}
@@ -71,7 +72,7 @@ def test_resources_servers_share_where_they_are_asked_to() -> None:
     ids=lambda own: next(iter(own)),
 )
 def test_an_agent_with_something_of_its_own_has_its_own_process(own: dict[str, Any]) -> None:
-    other = loop("other", container=ContainerFacts.model_validate(own))
+    other = loop("other", container=ContainerFacts.model_validate({"share": True} | own))
     assert together(shared(loop("one"), loop("two"), other, MCQA, MODEL)) == {("one-1", "two-1")}
 
 
