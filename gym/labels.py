@@ -34,6 +34,7 @@ SANDBOX_IMAGE: Final = "gym.sandbox-image"  # why we have it: "built", "fork"
 ENV_CONFIG: Final = "NEMO_GYM_CONFIG_DICT"  # YAML (we write JSON, a subset): every instance this one may talk to
 ENV_INSTANCE: Final = "NEMO_GYM_CONFIG_PATH"  # the name of this instance
 ENV_CONFIG_FILE: Final = "GYM_CONFIG_FILE"  # the same document as a file, where it is too long for the environment
+ENV_SHARED: Final = "GYM_SHARED"  # a file: the variables of each instance of a process that hosts several
 ENV_DISCOVERY: Final = "GYM_DISCOVERY"  # path or URL of the discovery document
 ENV_WANTED: Final = "GYM_WANTED"  # folder of the wanted state (gym.wire.wanted), for the reconciler
 ENV_UPSTREAMS: Final = "GYM_UPSTREAMS"  # folder of a model's run-time addresses; of all models', for the console

@@ -19,6 +19,7 @@ FACTS: Final = (
     "python_version",
     "services",
     "ray",
+    "share",
 )
 CONFIG_PATHS: Final = "config_paths"  # at the top: the files that a file includes
 KNOWN_FACTS: Final = f"beside its type an instance knows: {', '.join(sorted(FACTS))}"

@@ -72,6 +72,10 @@ class ContainerFacts(Frozen):
     """The Python of its environment, in quotes: `"3.12"`, `"3.13.14"`, `">=3.12"`, or the path of an interpreter."""
     ray: RayFacts | None = None
     """Where its actors are placed, by `gym up --on ray`."""
+    share: bool | None = None
+    """Whether it may live in one process with other instances of the same server that say so too, on the local runtime.
+
+    They end and restart together."""
 
 
 class SidecarHealth(Frozen):

@@ -36,6 +36,7 @@ OURS = frozenset(["python_version"])  # not a field of a server, so a wrong valu
 _BLOCKS: dict[str, Callable[[Node], bool]] = {"sandbox": is_grant, "services": is_services}
 _ONE_OF: dict[str, Callable[[Any], bool]] = {
     "launch": lambda value: value in ("auto", "sdk", "script"),
+    "share": lambda value: isinstance(value, bool),
     "gpus": lambda value: value == "all" or (not isinstance(value, bool) and str(value).isdecimal()),
 }
 _NEW = {"resources_servers": "resources", "responses_api_agents": "agent", "responses_api_models": "model"}
@@ -51,6 +52,7 @@ _WANTED = {
     "placement": "a mapping of labels of nodes to their values",
     "launch": "auto, sdk or script",
     "services": "a mapping of names to services",
+    "share": "true or false",
     "ray": "a mapping with `resources`, `placement_group` or `bundle`",
     "python_version": 'a version in quotes, such as "3.12" (3.10 without them is the number 3.1), or the path of one',
 }

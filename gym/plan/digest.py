@@ -13,7 +13,7 @@ from gym.plan.model import Service
 def digest_parts(service: Service, *, settings: Mapping[str, Any], sdk: str) -> dict[str, str]:
     """Short digests by the words in which a diff names them. None covers the number of replicas."""
     unsaid = () if service.container.placement else ("placement",)
-    container = service.container.model_dump(exclude={"replicas", "python_version", "ray", *unsaid})
+    container = service.container.model_dump(exclude={"replicas", "python_version", "ray", "share", *unsaid})
     # A packed server is its image, wherever that was unpacked, and whatever this Python has of what it requires.
     packed = bool(service.image_digest)
     parts: dict[str, Any] = {

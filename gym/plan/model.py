@@ -41,6 +41,7 @@ class Service(Value):
     source_digest: str = ""  # of the files that the server runs from
     parts: dict[str, str] = Field(default_factory=dict)  # short digests by what they cover, so that a diff can say why
     digest: str = ""  # of all of the above: what decides keep or replace
+    process: str = ""  # that it shares with others, where its runtime lets it; "" for one of its own
 
     @property
     def strict(self) -> bool:

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar, cast, get_type_hints
 
@@ -169,6 +170,11 @@ class ServerApp:
         """The same server, not yet started, with a configuration of its own."""
         return ServerApp(self._make, fields, settings)
 
+    def hosted(self, settings: Settings) -> ServerApp:
+        """The same server, not yet started, for one of several instances of a process."""
+        given = {one.name: getattr(settings, one.name) for one in fields_of(settings) if one.name != "fields"}
+        return self.configured(settings.fields, **given)
+
     def make(self, settings: Settings) -> Server:
         """The server alone: not started, and not reachable."""
         return self._make(settings)
@@ -215,18 +221,21 @@ class ServerApp:
         async with self._starting:
             return self._hot or await self.start()
 
-    async def _live(self, receive: Receive, send: Send) -> None:
-        await receive()
+    async def starts(self) -> bool:
+        """Started; or not, and the log says why."""
         try:
             await self.start()
         except GymError as error:
             self.failure = error
             log.error("%s", error)
-            await send({"type": "lifespan.startup.failed", "message": ""})
-            return
         except Exception as error:  # noqa: BLE001 (an author's start(): the log shows the whole of it)
             self.failure = error
             log.error("the server could not start", exc_info=error)
+        return self.failure is None
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        if not await self.starts():
             await send({"type": "lifespan.startup.failed", "message": ""})
             return
         await send({"type": "lifespan.startup.complete"})

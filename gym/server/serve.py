@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,14 @@ from gym.server.hidden_gym import refuse_openai_gym
 from gym.server.one_write import OneWriteProtocol
 from gym.server.own_secrets import OwnSecrets
 from gym.server.refusing import PROGRAMS, Refusing, Rules
+from gym.server.shared_process import (
+    Hosted,
+    SharedApp,
+    configured_apps,
+    name_log_lines,
+    read_shared,
+    receive_listeners,
+)
 from gym.server.watchdog import Blocked, Watchdog
 
 log = logging.getLogger("gym.server")
@@ -42,16 +50,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     secrets = OwnSecrets()
+    path = Path(arguments[0] if arguments else "app.py")
     try:
+        if shared := os.environ.get(labels.ENV_SHARED):
+            run_shared(path, read_shared(Path(shared), os.environ), os.environ)
+            return 0
         settings = read_settings(os.environ)
         secrets = OwnSecrets.of(settings, os.environ)
         secrets.mask_logs(logging.getLogger())
-        app = load_app(Path(arguments[0] if arguments else "app.py"))
+        app = load_app(path)
         run_app(app, settings)
     except GymError as error:
         sys.stderr.write(f"{secrets.mask(str(error))}\n")
         return 1
     return 0
+
+
+def run_shared(path: Path, settings: Sequence[Settings], environ: Mapping[str, str]) -> None:
+    """Several instances of one module. None of them has a secret: an instance with one has its own process."""
+    name_log_lines(logging.getLogger())
+    OwnSecrets.of(settings[0], environ).mask_logs(logging.getLogger())
+    apps = configured_apps(load_app(path), settings)
+    listeners = receive_listeners(environ.get(labels.ENV_LISTEN, ""), len(apps))
+    hosted = [Hosted(*each) for each in zip(apps, settings, listeners, strict=True)]
+    app = SharedApp([(one, _refusing(one, PROGRAMS)) for one in hosted])
+    _run(app, hosted, name=environ.get(labels.ENV_REPLICA, ""))
 
 
 def load_app(path: Path) -> Any:
@@ -81,10 +104,24 @@ def run_app(
     rules: Rules = PROGRAMS,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish what is in flight, at most `drain_seconds` long."""
-    listener = listen(settings.listen)
-    keep_alive(listener)  # a caller that vanished is noticed, and what was done for it is cancelled
+    hosted = Hosted(app, settings, listen(settings.listen))
+    _run(_refusing(hosted, rules), [hosted], name=settings.name, ws=ws, make_server=make_server)
+
+
+def _run(
+    app: Any,
+    hosted: Sequence[Hosted],
+    *,
+    name: str,
+    ws: Any = "none",
+    make_server: Callable[[uvicorn.Config], uvicorn.Server] | None = None,
+) -> None:
+    """All that are hosted drain together."""
+    for one in hosted:
+        keep_alive(one.listener)  # a caller that vanished is noticed, and what was done for it is cancelled
+    settings = hosted[0].settings
     config = uvicorn.Config(
-        Refusing(app, settings.name, loopback=is_loopback_socket(listener), rules=rules, hosts=_hosts(settings)),
+        app,
         interface="asgi3",
         loop="uvloop" if importlib.util.find_spec("uvloop") else "auto",
         http=OneWriteProtocol,
@@ -100,8 +137,8 @@ def run_app(
     )
     server = (make_server or DrainingServer)(config)
     if isinstance(server, DrainingServer):
-        server.name = settings.name
-        server.watchdog = Watchdog(_Deputy(settings.name, server, listener), settings.blocked_seconds)
+        server.name = name
+        server.watchdog = Watchdog(_Deputy(hosted, server), settings.blocked_seconds)
     gc.collect()
     gc.freeze()  # what is loaded now lives for ever: no collection need look at it again
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -109,7 +146,7 @@ def run_app(
         # and a drained server is to end with 0.
         signal.signal(number, server.handle_exit)
     with suppress(SystemExit):  # how newer uvicorns say that the app did not start
-        server.run(sockets=[listener])
+        server.run(sockets=[one.listener for one in hosted])
     if not server.started and not (isinstance(server, DrainingServer) and server.stopped_early):
         raise GymError("the server did not start; the reason stands above")
 
@@ -170,25 +207,40 @@ def _may_be_busy(connection: object, now: float) -> bool:
     return timer is None or float(timer.when()) - KEEP_ALIVE_SECONDS > now - IDLE_SECONDS
 
 
+def _refusing(hosted: Hosted, rules: Rules) -> Refusing:
+    settings, loopback = hosted.settings, is_loopback_socket(hosted.listener)
+    return Refusing(hosted.app, settings.name, loopback=loopback, rules=rules, hosts=_hosts(settings))
+
+
 @dataclass(frozen=True)
 class _Deputy:
-    """Answers in the place of an event loop that is blocked."""
+    """Answers in the place of an event loop that is blocked, for each instance by its own name."""
 
-    name: str
+    hosted: Sequence[Hosted]
     server: uvicorn.Server
-    listener: socket.socket
 
     def refuse(self, blocked: Blocked) -> None:
-        refuse_callers(self.listener, failure_of_others(self.name, str(blocked)))
+        for one in self.hosted:
+            refuse_callers(one.listener, failure_of_others(one.settings.name, str(blocked)))
 
     def answer_waiting(self, blocked: Blocked) -> None:
         message = f"{blocked}; the process was ended"
-        own, others = failure_of_blocked(self.name, message), failure_of_others(self.name, message)
-        refuse_callers(self.listener, others)
-        answer_waiting(list(self.server.server_state.connections), blocked.headers, own, others)
+        for one in self.hosted:
+            own, others = (of(one.settings.name, message) for of in (failure_of_blocked, failure_of_others))
+            refuse_callers(one.listener, others)
+            answer_waiting(self._connections(one), blocked.headers, own, others)
+
+    def _connections(self, one: Hosted) -> list[Any]:
+        found = list(self.server.server_state.connections)
+        return found if len(self.hosted) == 1 else [each for each in found if _port_of(each) == one.port]
 
     def is_stopping(self) -> bool:
         return self.server.should_exit
+
+
+def _port_of(connection: Any) -> int:
+    """Uvicorn's, as a scope has it."""
+    return int(connection.server[1])
 
 
 def listen(where: str) -> socket.socket:

@@ -45,6 +45,7 @@ class ProcessSpec:
     document: bytes = field(default=b"", repr=False)  # what /dev/fd/4 shall hold; it has no place on the disk
     activated: bool = False  # gets its listener as systemd passes it
     digest: str = ""  # of what it was made from, as the plan has it
+    digests: Mapping[str, str] = field(default_factory=dict)  # the same for each replica in it, where it has several
 
 
 class Adopted:

@@ -14,18 +14,28 @@ from dataclasses import replace
 from gym.errors import GymError, UserError
 from gym.plan import diff
 from gym.plan.model import Observed, Service, Sidecar
+from gym.plan.shared_processes import processes_of
 from gym.runtime.local.child_process import Adopted, ProcessSpec, Reaper
 from gym.runtime.local.fd_store import FdStore
 from gym.runtime.local.fork_parents import ForkParents
 from gym.runtime.local.home import Home, folder_id, unwritable
 from gym.runtime.local.listeners import listen_for_router
 from gym.runtime.local.members import Members, ended, observe
-from gym.runtime.local.parts import all_ids, choose, own_parts, unknown
+from gym.runtime.local.parts import (
+    all_ids,
+    choose,
+    own_parts,
+    owner_of,
+    roles_of,
+    unknown,
+    wanted_digests,
+)
 from gym.runtime.local.pid_file import PidFile
 from gym.runtime.local.process_logs import rotate
 from gym.runtime.local.publish import Publisher
 from gym.runtime.local.remains import Remains
 from gym.runtime.local.replica_process import World
+from gym.runtime.local.shared_spec import shared_spec
 from gym.runtime.local.sidecar_processes import make_folders, order_with_addresses, sidecar_role, sidecar_spec
 from gym.runtime.local.specs import (
     CONSOLE,
@@ -33,7 +43,6 @@ from gym.runtime.local.specs import (
     StackOrder,
     addresses_for,
     console_spec,
-    service_member,
     service_spec,
 )
 from gym.runtime.local.start_waits import StartDeadline, deadline_for, settles, wait_healthy, wait_routed
@@ -77,12 +86,11 @@ class LocalStack:
 
     def status(self) -> StackStatus:
         plan = self.order.plan if self.order else None
-        processes = self._members.of(all_ids(plan)) if plan else []
         return StackStatus(
             stack=plan.stack if plan else "",
             runtime="local",
             router=self._members.url(ROUTER),
-            replicas=tuple(process.status() for process in processes),
+            replicas=tuple(self._members.statuses(all_ids(plan)) if plan else ()),
         )
 
     def observed(self) -> Observed:
@@ -142,7 +150,10 @@ class LocalStack:
             self._publisher.resume(left.generation)
             self._write_plan(order)
             self._members.bind(order.plan)
-            for name, adopted, digest in left.adoptable(self._home, sockets):
+            processes = processes_of(order.plan).items()
+            listening = {name: replicas for name, replicas in processes if sockets.keys() >= set(replicas)}
+            listening |= {name: (name,) for name in sockets}
+            for name, adopted, digest in left.adoptable(self._home, listening):
                 self._adopt(order, name, adopted, digest)
             await asyncio.to_thread(left.end_others, self._home, frozenset(self._members), order.plan.drain_seconds)
             self._start_missing(order)
@@ -170,8 +181,7 @@ class LocalStack:
         if former is not None and former.token != order.token:  # which only the console knows, from its start
             self._members[CONSOLE].restart(console_spec(order, self._home))
         self._on_change()
-        replaced = [one for one in order.plan.services if changes[one.name] == "replace"]
-        await self._roll([one.replica_ids() for one in replaced], deadline)
+        await self._roll(self._stale_groups(order), deadline)
         await self._wait_healthy(all_ids(order.plan), deadline)
         await self._wait_routed(order)
         await ended(surplus)
@@ -284,13 +294,10 @@ class LocalStack:
         if set(wanted) - set(self._members):
             self._members.bind(order.plan)
             self._start_missing(order, nudge=False)
-        groups: list[tuple[str, Sequence[str]]] = [(one.digest, one.replica_ids()) for one in order.plan.services]
-        groups = [*((one.digest, (one.slug,)) for one in order.plan.sidecars), *groups]
-        if order.plan.sandbox is not None:
-            groups.insert(0, (order.plan.sandbox.digest, (SANDBOX,)))
-        for digest, names in groups:
-            processes = [self._members[name] for name in names]
-            stale = [one for one in processes if one.spec.digest != digest]
+        digests = wanted_digests(order.plan)
+        for group in choose(order.plan, ()):
+            processes = self._members.of(group)
+            stale = [one for one in processes if one.spec.digest != digests.get(one.spec.id, one.spec.digest)]
             if stale and all(one.state == "healthy" for one in processes if one not in stale):
                 log.info("%s is not what the plan wants: replaced", stale[0].spec.id)
                 self._replace(order, stale[0].spec.id)
@@ -309,17 +316,18 @@ class LocalStack:
 
     def _adopt(self, order: StackOrder, name: str, found: Adopted, digest: str) -> None:
         """What it was made from stays known: where that is not what is wanted, it is replaced in its turn."""
-        owner = next((one for one in order.plan.services if name in one.replica_ids()), None)
-        if owner is not None:
-            spec, member = self._spec(order, owner, name), service_member(owner, name)
-        elif sidecar := next((one for one in order.plan.sidecars if one.slug == name), None):
-            spec, member = self._sidecar_spec(order, sidecar), sidecar_role(sidecar)
-        elif name in (ROUTER, CONSOLE) or (name == SANDBOX and order.plan.sandbox):
-            spec, member = own_parts(order, self._home)[name]
-        else:
+        if name not in all_ids(order.plan):
             return
+        spec = self._spec_of(order, name)
+        if spec.digest != digest:
+            spec = replace(spec, digest=digest, digests=dict.fromkeys(spec.digests, ""))
         self._pid_file.add(name, found.identity, digest)
-        self._members.ensure(member, replace(spec, digest=digest), owner, found)
+        self._ensure(order, name, spec, found)
+
+    def _ensure(self, order: StackOrder, name: str, spec: ProcessSpec, found: Adopted | None = None) -> None:
+        member, *others = roles_of(order, self._home, name)
+        owner = order.plan.service(member.instance)
+        self._members.ensure(member, spec, owner, found, others)
 
     def _start_missing(self, order: StackOrder, *, nudge: bool = True) -> None:
         """Those that wait for their next try are tried now, because a command asked."""
@@ -328,9 +336,8 @@ class LocalStack:
         for spec, member in own_parts(order, self._home).values():
             self._members.ensure(member, spec)
         self._ensure_sidecars(order)
-        for service in order.plan.services:
-            for replica in service.replica_ids():
-                self._members.ensure(service_member(service, replica), self._spec(order, service, replica), service)
+        for process in processes_of(order.plan):
+            self._ensure(order, process, self._spec_of(order, process))
 
     async def _roll(self, groups: Sequence[Sequence[str]], deadline: StartDeadline) -> None:
         """One replica of each instance at a time, all instances side by side; where one does not come up, the others of
@@ -349,11 +356,20 @@ class LocalStack:
     def _replace(self, order: StackOrder, name: str) -> None:
         if name == SANDBOX:
             self._hand_over_sandboxes()
-        self._members[name].restart(self._spec_of(order, name))
+        self._members.restart(self._spec_of(order, name), roles_of(order, self._home, name))
+
+    def _stale_groups(self, order: StackOrder) -> list[Sequence[str]]:
+        """The processes of each instance, where one was made from something else than what is wanted."""
+        wanted = wanted_digests(order.plan)
+        groups = choose(order.plan, [one.name for one in order.plan.services])
+        return [group for group in groups if any(self._members[name].spec.digest != wanted[name] for name in group)]
 
     def _spec_of(self, order: StackOrder, name: str) -> ProcessSpec:
-        if owner := next((one for one in order.plan.services if name in one.replica_ids()), None):
-            return self._spec(order, owner, name)
+        plan = order.plan
+        if replicas := processes_of(plan).get(name):
+            specs = [self._spec(order, owner_of(plan, replica), replica) for replica in replicas]
+            shared = name not in replicas
+            return shared_spec(name, specs, self._home, wanted_digests(plan)[name]) if shared else specs[0]
         if sidecar := next((one for one in order.plan.sidecars if one.slug == name), None):
             return self._sidecar_spec(order, sidecar)
         return own_parts(order, self._home)[name][0]
@@ -392,6 +408,7 @@ class LocalStack:
     def _publish(self) -> None:
         if self.order is None:
             return
-        replicas = [one for one in self.status().replicas if one.replica not in self._members.leaving]
+        names = [name for name in all_ids(self.order.plan) if name not in self._members.leaving]
+        replicas = self._members.statuses(names)
         url = self._members.url
         self._publisher.publish(self.order.plan, replicas, router=url(ROUTER), console=url(CONSOLE))

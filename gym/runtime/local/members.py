@@ -8,12 +8,14 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from gym.plan.model import Observed, ObservedService, Plan, SandboxPlan, Service, Sidecar
+from gym.plan.shared_processes import processes_of
 from gym.render.launch_document import Address
 from gym.runtime.local.child_process import Adopted, ProcessSpec
 from gym.runtime.local.fd_store import FdStore
 from gym.runtime.local.listeners import address_of, listen_on_loopback, reserve_port, url_of
-from gym.runtime.local.replica_process import ReplicaProcess, ReplicaRole, World
+from gym.runtime.local.replica_process import ReplicaProcess, ReplicaRole, Seat, World
 from gym.runtime.local.specs import CONSOLE, binds_itself
+from gym.runtime.status import ReplicaStatus
 from gym.wire.stack_names import SANDBOX
 
 LEAVING_SECONDS = 0.5  # between leaving the discovery document and SIGTERM: callers re-read it meanwhile
@@ -44,6 +46,10 @@ class Members:
     def of(self, names: Iterable[str]) -> list[ReplicaProcess]:
         """Those of them that are there."""
         return [self._processes[name] for name in names if name in self._processes]
+
+    def statuses(self, names: Iterable[str]) -> list[ReplicaStatus]:
+        """Of all that live in these processes, by instance where they share one."""
+        return [status for process in self.of(names) for status in process.statuses()]
 
     # Sockets.
 
@@ -86,16 +92,34 @@ class Members:
     # Processes.
 
     def ensure(
-        self, member: ReplicaRole, spec: ProcessSpec, service: Service | None = None, found: Adopted | None = None
+        self,
+        member: ReplicaRole,
+        spec: ProcessSpec,
+        service: Service | None = None,
+        found: Adopted | None = None,
+        others: Iterable[ReplicaRole] = (),
     ) -> None:
-        """Started if it is not there, or `found` running."""
+        """Started if it is not there, or `found` running. `others` live in the same process."""
         if spec.id in self._processes:
             return
         hand_over = not member.binds and (service is None or not binds_itself(service))
-        process = ReplicaProcess(member, spec, self._sockets[spec.id], self._world, hand_over=hand_over, found=found)
+        listener = self._sockets[member.replica]
+        process = ReplicaProcess(
+            member, spec, listener, self._world, hand_over=hand_over, found=found, others=self._seats(others)
+        )
         self._processes[spec.id] = process
         self._tasks[spec.id] = self._group.create_task(process.run(), name=spec.id)
         self._tasks[spec.id].add_done_callback(functools.partial(self._forget, process))
+
+    def restart(self, spec: ProcessSpec, roles: Sequence[ReplicaRole]) -> None:
+        """With these in it; the sockets of those that are in no process any more are closed."""
+        process = self._processes[spec.id]
+        before = process.seats
+        if [one.role.replica for one in before] != [one.replica for one in roles]:
+            process.reseat(self._seats(roles))
+        process.restart(spec)
+        for seat in before:
+            self._release(seat)
 
     async def leave(self, names: set[str]) -> list[asyncio.Task[None]]:
         """Take these out of what is published, then let them drain; the tasks end when they have."""
@@ -126,27 +150,47 @@ class Members:
 
     def _forget(self, process: ReplicaProcess, _: asyncio.Task[None]) -> None:
         name = process.spec.id
-        process.listener.close()
         if self._processes.get(name) is process:
             del self._processes[name], self._tasks[name]
-        if self._sockets.get(name) is process.listener:
-            del self._sockets[name]
-            self._store.drop_socket(name)
+        for seat in process.seats:
+            self._release(seat)
         self.leaving.discard(name)
         self._on_change()
+
+    def _seats(self, roles: Iterable[ReplicaRole]) -> tuple[Seat, ...]:
+        listeners = ((one, self._sockets[one.replica]) for one in roles)
+        return tuple(Seat(one, listener, address_of(listener)) for one, listener in listeners)
+
+    def _release(self, seat: Seat) -> None:
+        """Unless another process serves on that socket by now."""
+        if any(one.listener is seat.listener for process in self._processes.values() for one in process.seats):
+            return
+        seat.listener.close()
+        name = seat.role.replica
+        if self._sockets.get(name) is seat.listener:
+            del self._sockets[name]
+            self._store.drop_socket(name)
 
 
 def observe(plan: Plan, members: Members) -> Observed:
     """What processes were made from, not what was asked for: a change may have come to half of them."""
-    found = {one.name: _observed(one, one.replica_ids(), members) for one in plan.services}
-    found |= {one.name: _observed(one, (one.slug,), members) for one in plan.sidecars}
+    process_of = {replica: process for process, replicas in processes_of(plan).items() for replica in replicas}
+    found = {
+        one.name: _observed(one, [(replica, process_of[replica]) for replica in one.replica_ids()], members)
+        for one in plan.services
+    }
+    found |= {one.name: _observed(one, [(one.slug, one.slug)], members) for one in plan.sidecars}
     if plan.sandbox is not None:
-        found[SANDBOX] = _observed(plan.sandbox, (SANDBOX,), members)
+        found[SANDBOX] = _observed(plan.sandbox, [(SANDBOX, SANDBOX)], members)
     return Observed(services=found)
 
 
-def _observed(wanted: Service | SandboxPlan | Sidecar, names: Sequence[str], members: Members) -> ObservedService:
-    digests = {process.spec.digest for process in members.of(names)}
+def _observed(
+    wanted: Service | SandboxPlan | Sidecar, names: Sequence[tuple[str, str]], members: Members
+) -> ObservedService:
+    """`names`: of its replicas, and of the process that each lives in."""
+    specs = [(replica, members[process].spec) for replica, process in names if process in members]
+    digests = {spec.digests.get(replica, "") if spec.digests else spec.digest for replica, spec in specs}
     digest = digests.pop() if len(digests) == 1 else ""  # mixed: replace
     parts = wanted.parts if digest == wanted.digest else {}
     return ObservedService(digest=digest, replicas=len(names), parts=parts)

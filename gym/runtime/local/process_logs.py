@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import orjson
 
@@ -45,7 +45,7 @@ def choose_processes(home: Home, names: tuple[str, ...]) -> list[str]:
     """Names of instances and single processes, as names of log files; none means all."""
     known = _known(home)
     if not names:
-        return [process for processes in known.values() for process in processes]
+        return list(dict.fromkeys(process for processes in known.values() for process in processes))
     by_process = {process: (process,) for processes in known.values() for process in processes}
     unknown = [name for name in names if name not in known and name not in by_process]
     if unknown:
@@ -134,11 +134,15 @@ def _known(home: Home) -> dict[str, tuple[str, ...]]:
         services, own = plan["services"], (*OWN, SANDBOX) if plan.get("sandbox") else OWN
     except (OSError, ValueError, KeyError):
         plan, services, own = {}, [], OWN
-    named = {
-        one["name"]: tuple(f"{one['slug']}-{number}" for number in range(1, one["replicas"] + 1)) for one in services
-    }
+    named = {one["name"]: tuple(_log_of(one, number) for number in range(one["replicas"])) for one in services}
     beside = {f"{one['instance']}.{one['spec']['name']}": (one["slug"],) for one in plan.get("sidecars", ())}
+    named |= {f"{one['slug']}-1": (one["process"],) for one in services if one.get("process") and one["replicas"]}
     return named | beside | {name: (name,) for name in own}
+
+
+def _log_of(service: Mapping[str, Any], number: int) -> str:
+    """That of its process, which it may share: each line says which instance it is of."""
+    return str(not number and service.get("process") or f"{service['slug']}-{number + 1}")
 
 
 def _unknown(name: str, known: list[str]) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -20,13 +20,17 @@ class Remains:
     generation: int = 0
     sick: frozenset[str] = frozenset()  # replicas that were not healthy
 
-    def adoptable(self, home: Home, sockets: Collection[str]) -> Iterator[tuple[str, Adopted, str]]:
-        """Processes that live and listen on a socket we still hold; and the digest of what each was made from."""
+    def adoptable(self, home: Home, listening: Mapping[str, Collection[str]]) -> Iterator[tuple[str, Adopted, str]]:
+        """Processes that live and listen on sockets we still hold; and the digest of what each was made from.
+
+        `listening`: the names of such processes, with the replicas in each.
+        """
         digests = self.record.digests if self.record else {}
         found = find_processes(home, self.record)
         for name, identity in dict(reversed(found)).items():
-            if name in sockets:
-                yield name, Adopted(identity, marker(home), healthy=name not in self.sick), digests.get(name, "")
+            if name in listening:
+                healthy = self.sick.isdisjoint(listening[name])
+                yield name, Adopted(identity, marker(home), healthy=healthy), digests.get(name, "")
 
     def end_others(self, home: Home, adopted: Collection[str], grace: float) -> None:
         """Processes without a supervisor: replicas that are not wanted, children of those that died."""

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from gym.labels import BLOCKED, EXIT_BLOCKED
@@ -31,6 +31,7 @@ from gym.runtime.local.listeners import address_of, url_of
 from gym.runtime.local.probe import ONLY_OK, SILENCE, probe
 from gym.runtime.local.process_logs import rotate, size_of, tail_from
 from gym.runtime.local.refusal import failure_of, refusing
+from gym.runtime.local.shared_spec import sockets_in_flight
 from gym.runtime.status import ReplicaState, ReplicaStatus
 
 BACKOFF_FIRST, BACKOFF_MOST = 0.2, 30.0
@@ -66,6 +67,15 @@ class ReplicaRole:
 
 
 @dataclass(frozen=True)
+class Seat:
+    """One instance in a process."""
+
+    role: ReplicaRole
+    listener: socket.socket
+    address: tuple[str, int]
+
+
+@dataclass(frozen=True)
 class World:
     """What a process needs from its supervisor."""
 
@@ -90,10 +100,13 @@ class ReplicaProcess:
         *,
         hand_over: bool,
         found: Adopted | None = None,  # it runs already: an earlier supervisor has started it
+        others: Sequence[Seat] = (),  # further instances that live in it
     ):
         self.member = member
         self.spec = spec
         self.listener = listener
+        self.others = list(others)
+        self.address = address_of(listener)
         self.state: ReplicaState = "starting"
         self.detail = ""
         self.pid: int | None = None
@@ -102,7 +115,6 @@ class ReplicaProcess:
         self.last_end_at = 0.0
         self.early_exits = 0
         self.hand_over = hand_over  # the listener itself is passed on; else the process binds its address
-        self.address = address_of(listener)
         self._world = world
         self._found = found
         self._silent_since: float | None = None
@@ -123,14 +135,25 @@ class ReplicaProcess:
     def gave_up(self) -> bool:
         return self.early_exits >= EXITS
 
+    @property
+    def seats(self) -> tuple[Seat, ...]:
+        return (Seat(self.member, self.listener, self.address), *self.others)
+
     def status(self) -> ReplicaStatus:
+        return self.statuses()[0]
+
+    def statuses(self) -> list[ReplicaStatus]:
+        """Of each instance in it: they are healthy together, and end together."""
+        return [self._status_of(one) for one in self.seats]
+
+    def _status_of(self, seat: Seat) -> ReplicaStatus:
         return ReplicaStatus(
-            instance=self.member.instance,
-            replica=self.member.replica,
-            type=self.member.type,
-            implementation=self.member.implementation,
+            instance=seat.role.instance,
+            replica=seat.role.replica,
+            type=seat.role.type,
+            implementation=seat.role.implementation,
             state=self.state,
-            url=self.url,
+            url=url_of(*seat.address),
             pid=self.pid,
             restarts=self.restarts,
             uptime_seconds=round(time.monotonic() - self._since, 1) if self.pid else 0.0,
@@ -148,6 +171,11 @@ class ReplicaProcess:
         own = f"--- {self.spec.id} starts: "
         words = "\n".join(line for line in self.last_lines().splitlines() if not line.startswith(own))
         return Late(self.spec.id, self.state, seconds, self.detail, words)
+
+    def reseat(self, seats: Sequence[Seat]) -> None:
+        """Other instances live in it from its next start on."""
+        first, *self.others = seats
+        self.member, self.listener, self.address = first.role, first.listener, first.address
 
     def restart(self, spec: ProcessSpec | None = None) -> None:
         """Drain, end, restart, on the same socket: new connections wait meanwhile."""
@@ -189,9 +217,11 @@ class ReplicaProcess:
 
     async def _back_off(self, seconds: float, why: str) -> None:
         """One that may come back lets callers wait for it; one that ends at each start answers with its failure."""
-        reply = failure_of(self.member.instance, self.member.type, why)
-        with contextlib.suppress(TimeoutError):
-            async with refusing(self.listener, reply) if self.hand_over and self.gave_up else contextlib.nullcontext():
+        async with contextlib.AsyncExitStack() as stack:
+            for one in self.seats if self.hand_over and self.gave_up else ():
+                reply = failure_of(one.role.instance, one.role.type, why)
+                await stack.enter_async_context(refusing(one.listener, reply))
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._order.wait()
 
@@ -233,13 +263,16 @@ class ReplicaProcess:
         spec.log.parent.mkdir(mode=0o700, exist_ok=True)
         rotate(spec.log)
         self._log_start = size_of(spec.log)
-        listener = self.listener if self.hand_over else None
 
         def remember(identity: Identity) -> None:
             world.remember(spec.id, identity, spec.digest)
 
-        forked = await world.forks.start(spec, listener, remember, tied=world.tied) if world.forks else None
-        return forked or start_process(spec, listener, remember, tied=world.tied)
+        with contextlib.ExitStack() as stack:
+            listener = self.listener if self.hand_over else None
+            if spec.digests:
+                listener = stack.enter_context(sockets_in_flight([one.listener for one in self.seats]))
+            forked = await world.forks.start(spec, listener, remember, tied=world.tied) if world.forks else None
+            return forked or start_process(spec, listener, remember, tied=world.tied)
 
     def _free_address(self) -> None:
         """A server that binds by itself gets its port from our reservation where the kernel allows it, and where that
@@ -302,7 +335,10 @@ class ReplicaProcess:
     async def _probe(self, timeout: float) -> str:
         if self.member.check is not None:
             return await self.member.check(self.spec, self.address, timeout)
-        return await probe(self.address, self.member.health_path, wrong=self.member.wrong, timeout=timeout)
+        for one in self.seats:
+            if why := await probe(one.address, one.role.health_path, wrong=one.role.wrong, timeout=timeout):
+                return why
+        return ""
 
     def _end_if_hung(self, process: Process, why: str, limit: float) -> None:
         """One that hangs holds its callers for ever: it is ended, and restarted."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from gym import labels
 from gym.errors import GymError, NotUp, UserError
 from gym.plan.model import Plan
+from gym.plan.shared_processes import share_processes
 from gym.programs import find_program
 from gym.runtime.gpus import check_gpus, count_gpus
 from gym.runtime.local.home import Home, one_command, prepare_home
@@ -85,6 +86,7 @@ def end(home: Path) -> bool:
 
 def prepare(plan: Plan, secrets: Mapping[str, str], facts: SandboxFacts) -> Prepared:
     """The provider of sandboxes is all that a plan leaves open here. Pure."""
+    plan = share_processes(plan, secrets)
     live = tuple(one.name for one in plan.services)
     if plan.sandbox is None:
         return Prepared(plan=plan, secrets=dict(secrets), live=live)

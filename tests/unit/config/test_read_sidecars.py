@@ -93,7 +93,7 @@ def test_an_unknown_key_of_an_instance_or_a_service_is_answered_with_those_it_kn
     tree.server("servers/resources/mcqa")
     (instance_problem,) = tree.problems("m: {resources_servers: {mcqa: {}}, zzz: 1}")
     assert "knows: build, cpus, env, gpus, image, launch, memory, placement, python_version, ray," in instance_problem
-    assert " ray, replicas, sandbox, secrets, services." in instance_problem
+    assert " ray, replicas, sandbox, secrets, services, share." in instance_problem
     (problem,) = tree.problems("m: {resources_servers: {mcqa: {}}, services: {db: {image: d, port: 1, zzz: 1}}}")
     assert "It knows: image, build, arguments, command, port, health, env, volumes, cpus, memory" in problem
 

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gym.config.model import ContainerFacts, Instance, StackConfig
+from gym.plan import Plan, make_plan
+from gym.plan.shared_processes import digest_of_process, processes_of, share_processes
+from tests.support.plans import agent, instance
+
+MODEL = instance(
+    "policy_model",
+    type="responses_api_models",
+    implementation="openai",
+    fields={"openai_base_url": "https://models.example/v1", "openai_api_key": "sk-canary-0123456789"},
+)
+
+
+MCQA = instance("mcqa")
+SOURCES = {"source_digest": "sources", "directory": Path("/gym/servers/simple_agent")}
+ASKED = {**SOURCES, "container": ContainerFacts(share=True)}
+
+
+def loop(name: str, **given: Any) -> Instance:
+    """An instance of our agent's loop that may share; all of them run the same files."""
+    return agent(name, "mcqa", **ASKED | given)
+
+
+def shared(*instances: Instance, secrets: tuple[str, ...] = (), **settings: Any) -> Plan:
+    return share_processes(make_plan(StackConfig(instances=instances, settings=settings)), secrets)
+
+
+def together(plan: Plan) -> set[tuple[str, ...]]:
+    return {replicas for replicas in processes_of(plan).values() if len(replicas) > 1}
+
+
+def test_agents_that_may_share_live_in_one_process_and_what_they_serve_does_not() -> None:
+    plan = shared(
+        loop("one"), loop("two"), MCQA, MODEL, policy_model_name="tiny", policy_api_key="sk-canary-0123456789"
+    )
+    assert together(plan) == {("one-1", "two-1")}
+    assert set(processes_of(plan)) == {"policy-model-1", "mcqa-1", "simple-agent.shared"}
+
+
+def test_one_alone_has_its_own_process() -> None:
+    plan = shared(loop("one"), MCQA, MODEL)
+    assert together(plan) == set()
+    assert [one.process for one in plan.services] == ["", "", ""]
+
+
+def test_resources_servers_share_where_they_are_asked_to() -> None:
+    asked = {**ASKED, "implementation": "quiz"}
+    first, second = instance("first", **asked), instance("second", **asked | {"fields": {"domain": "math"}})
+    third = instance("third", **asked | {"container": ContainerFacts()})
+    assert together(shared(first, second, third)) == {("first-1", "second-1")}
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"share": False},
+        {"env": {"LIMIT": "2"}},
+        {"secrets": ("API_KEY",)},
+        {"cpus": 2},
+        {"memory": "2g"},
+        {"gpus": "all"},
+        {"replicas": 2},
+        {"launch": "script"},
+    ],
+    ids=lambda own: next(iter(own)),
+)
+def test_an_agent_with_something_of_its_own_has_its_own_process(own: dict[str, Any]) -> None:
+    other = loop("other", container=ContainerFacts.model_validate({"share": True} | own))
+    assert together(shared(loop("one"), loop("two"), other, MCQA, MODEL)) == {("one-1", "two-1")}
+
+
+def test_an_agent_with_a_secret_among_its_fields_has_its_own_process() -> None:
+    fields = {"resources_server": {"type": "resources_servers", "name": "mcqa"}, "search_api_key": "sk-mine-0123456789"}
+    alike = (loop("one"), loop("two"))
+    assert together(shared(*alike, loop("other", fields=fields), MCQA, MODEL)) == {("one-1", "two-1")}
+    known = shared(*alike, loop("other"), MCQA, MODEL, secrets=("other.max_steps",))
+    assert together(known) == {("one-1", "two-1")}
+
+
+def test_other_sources_are_another_server() -> None:
+    newer = loop("newer", source_digest="newer")
+    assert together(shared(loop("one"), loop("two"), newer, MCQA, MODEL)) == {("one-1", "two-1")}
+
+
+def test_a_process_is_replaced_when_any_of_its_instances_changed() -> None:
+    def digest(max_steps: int) -> str:
+        fields = {"resources_server": {"type": "resources_servers", "name": "mcqa"}, "max_steps": max_steps}
+        plan = shared(loop("one"), loop("two", fields=fields), MCQA, MODEL)
+        return digest_of_process(plan, "simple-agent.shared", processes_of(plan)["simple-agent.shared"])
+
+    assert digest(6) == digest(6) != digest(7)
+
+
+def test_further_replicas_have_their_own_processes() -> None:
+    plan = shared(loop("one"), loop("two"), MCQA, MODEL)
+    scaled = plan.model_copy(
+        update={
+            "services": tuple(
+                one.model_copy(update={"replicas": 3}) if one.name == "two" else one for one in plan.services
+            )
+        }
+    )
+    assert together(scaled) == {("one-1", "two-1")}
+    assert {"two-2", "two-3"} <= set(processes_of(scaled))
