@@ -9,7 +9,6 @@ import signal
 import sys
 
 PR_SET_PDEATHSIG = 1
-CLEAR_OF_TARGETS = 100  # inherited descriptors are first moved out of the way of the numbers they shall get
 
 
 def main(arguments: list[str]) -> int:
@@ -40,12 +39,13 @@ def _die_with_parent() -> None:
 def _place_descriptors(pairs: str) -> None:
     """`7:3,9:4`: descriptor 7 becomes 3, 9 becomes 4; standard input becomes empty."""
     wanted = [tuple(int(number) for number in pair.split(":")) for pair in pairs.split(",") if pair]
+    clear = 1 + max((number for pair in wanted for number in pair), default=0)  # of all that they have and shall get
     for source, target in wanted:
-        os.dup2(source, CLEAR_OF_TARGETS + target)
+        os.dup2(source, clear + target)
         os.close(source)
     for _, target in wanted:
-        os.dup2(CLEAR_OF_TARGETS + target, target)
-        os.close(CLEAR_OF_TARGETS + target)
+        os.dup2(clear + target, target)
+        os.close(clear + target)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)

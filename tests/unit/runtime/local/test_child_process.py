@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,21 @@ print(os.environ['LISTEN_PID'] == str(os.getpid()))
     assert words.splitlines()[:3] == ["1", "given", "[0, 1, 2, 3, 4] b''"]
     assert words.splitlines()[3] == "True"
     assert code == 0
+
+
+def test_a_listener_arrives_whatever_its_number_was(tmp_path: Path) -> None:
+    """A supervisor of many servers has descriptors of every number."""
+
+    async def live() -> list[int]:
+        reaper, codes = Reaper(asyncio.get_running_loop()), []
+        spec = spec_of(tmp_path, "import socket; socket.socket(fileno=3); open('/dev/fd/4').read()", document=b"given")
+        with listen_on_loopback() as listener:
+            for number in (99, 103, 104, 107):
+                with socket.socket(fileno=os.dup2(listener.fileno(), number)) as one:
+                    codes.append(await reaper.exit_of(start_process(spec, one, lambda _: None)))
+        return codes
+
+    assert asyncio.run(live()) == [0, 0, 0, 0]
 
 
 def test_a_program_that_is_not_there_is_said_in_its_log(tmp_path: Path) -> None:
