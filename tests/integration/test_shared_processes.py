@@ -24,7 +24,8 @@ REPEATS = 60
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    gym(*UP, f"{LATENCY}=0.05", cwd=tmp_path)
+    up = gym(*UP, f"{LATENCY}=0.05", cwd=tmp_path)
+    assert up.returncode == 0, up.stderr
     yield tmp_path
     gym("down", cwd=tmp_path)
 
@@ -78,6 +79,14 @@ def test_a_process_that_is_killed_in_mid_run_costs_no_rollout_of_any_of_its_agen
         keys = [(one["_ng_task_index"], one["_ng_rollout_index"]) for one in lines(output)]
         assert len(keys) == len(set(keys)) == REPEATS * len({task for task, _ in keys})
         assert lines(folder / f"{output.stem}_failures.jsonl") == []
+
+    def is_back() -> bool:
+        return all(
+            one["state"] == "healthy" and one["restarts"]
+            for one in (replicas(folder)[name] for name in (MCQA, WEATHER))
+        )
+
+    eventually(is_back)
     after = replicas(folder)
     assert after[MCQA]["pid"] == after[WEATHER]["pid"] != before[MCQA]
     assert (after[MCQA]["restarts"], after[WEATHER]["restarts"]) == (1, 1)
@@ -113,9 +122,9 @@ def test_the_supervisor_that_follows_a_killed_one_finds_both_agents(folder: Path
     def is_followed() -> bool:
         try:
             now = json.loads((folder / ".gym" / "gym" / "state.json").read_text())["supervisor"]["pid"]
-        except (OSError, ValueError):
+            return now != state["supervisor"]["pid"] and pids(folder) == before
+        except (OSError, ValueError):  # between the two, or not answering yet
             return False
-        return now != state["supervisor"]["pid"] and pids(folder) == before
 
     eventually(is_followed)
     gym("rollouts", "mcqa", "-o", "followed.jsonl", cwd=folder)

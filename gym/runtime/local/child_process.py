@@ -63,7 +63,7 @@ class Adopted:
 
 
 class Forked(Adopted):
-    """A fork of a process that has imported the SDK: its parent, not we, is told how it ends, and reports it."""
+    """A fork of a process that has imported the SDK: its parent, not we, learns how it ends, and reports it."""
 
     def __init__(self, identity: Identity, marker: str, ended: asyncio.Future[int]) -> None:
         super().__init__(identity, marker, healthy=False)

@@ -75,7 +75,7 @@ class ForkParents:
 
 
 class _ForkParent:
-    """`python -m gym.server.fork_parent`, and what it has told about its forks."""
+    """`python -m gym.server.fork_parent`, and what it has reported of its forks."""
 
     def __init__(self, reaper: Reaper, folder: Path, spec: ProcessSpec) -> None:
         self.lost = False

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import signal
 import socket
@@ -72,8 +73,8 @@ def test_a_listener_arrives_whatever_its_number_was(tmp_path: Path) -> None:
         reaper, codes = Reaper(asyncio.get_running_loop()), []
         spec = spec_of(tmp_path, "import socket; socket.socket(fileno=3); open('/dev/fd/4').read()", document=b"given")
         with listen_on_loopback() as listener:
-            for number in (99, 103, 104, 107):
-                with socket.socket(fileno=os.dup2(listener.fileno(), number)) as one:
+            for lowest in (99, 103, 104, 107):  # that number, where nothing else has it
+                with socket.socket(fileno=fcntl.fcntl(listener.fileno(), fcntl.F_DUPFD_CLOEXEC, lowest)) as one:
                     codes.append(await reaper.exit_of(start_process(spec, one, lambda _: None)))
         return codes
 
