@@ -75,7 +75,7 @@ class Episode(Generic[S]):
     last_reply: bytes = b""
     shown: Observation = None  # the first observation, where `/seed_session` opened the episode
     acting: asyncio.Lock = field(default_factory=asyncio.Lock)  # one action at a time
-    failure: Exception | None = None  # of a step: what came of it nobody knows, so nothing is paid
+    failure: Exception | None = None  # of a step: its outcome is unknown, so nothing is paid
 
 
 class GymnasiumServer(ResourcesServer[Episode[S]], Generic[S]):

@@ -36,7 +36,7 @@ OTHER_PLATFORM: Final = ("no matching manifest", "does not provide the specified
 
 
 def open_image(reference: str, cache: Path, *, fetch: bool = False) -> Path:
-    """The root that the image's folder was unpacked to; what is not here is pulled, with `fetch` asked for anew."""
+    """The root that the image's folder was unpacked to; what is not here is pulled; with `fetch` it is pulled again."""
     engine = require_engine()
     with connect(engine.host) as client:
         if fetch or not _is_here(client, reference):

@@ -69,7 +69,7 @@ class ToolSession(Generic[S]):
     done: bool = False
     reason: str = ""
     acting: asyncio.Lock = field(default_factory=asyncio.Lock)
-    failure: Exception | None = None  # of a call: what came of it nobody knows, so nothing is paid
+    failure: Exception | None = None  # of a call: its outcome is unknown, so nothing is paid
 
 
 class ToolEnvironment(ResourcesServer[ToolSession[S]], Generic[S]):
