@@ -6,11 +6,10 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from urllib.parse import quote
 
 import orjson
-from fastapi import FastAPI
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import from_json
 
@@ -42,6 +41,9 @@ from gym.wire.rows import (
     VerifyResponse,
 )
 from gym.wire.splice import splice
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 S = TypeVar("S")
 SWEEP_SECONDS = 30.0
@@ -164,6 +166,10 @@ class ResourcesServer(Server, Generic[S]):
     def extend(self, app: FastAPI) -> None:
         if self.config.expose_tools_over_mcp:
             mcp.mount(app, self)
+
+    @property
+    def has_own_routes(self) -> bool:
+        return self.config.expose_tools_over_mcp or type(self).extend is not ResourcesServer.extend
 
     def _calls_made(self) -> Mapping[str, int]:
         return self._peers.asked
