@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, get_args
@@ -31,6 +31,7 @@ from gym.console.outside_only import REFUSAL, OutsideOnly
 from gym.console.pages.shell import NO_STORE, PAGE_HEADERS, PageAccess, Section, ending, fill_shell, make_pages
 from gym.console.probes import Probe
 from gym.console.rollout_streams import LinesResponse, RolloutService
+from gym.console.stack.log_receiver import LogReceiver
 from gym.console.stack.stack_section import make_section
 from gym.console.stack.stack_view import StackParts
 from gym.console.upstream_addresses import MAX_BYTES, UpstreamAdmin
@@ -41,7 +42,7 @@ from gym.trainers import shares
 from gym.wire.discovery import Discovery
 from gym.wire.failures import NO_ROUTE, RolloutError
 from gym.wire.foreign_pages import Why, refusal_words
-from gym.wire.stack_names import ROUTER
+from gym.wire.stack_names import LOG_PORT, ROUTER
 
 PAGES = [
     *(
@@ -84,6 +85,7 @@ class Deps:
     client: HttpClient | None = None  # for the router's figures
     sections: tuple[Section, ...] = ()  # beside the stack's own
     admin: UpstreamAdmin | None = None
+    receiver: LogReceiver | None = None  # of what the stack's containers print
     reconciler: Reconciling | None = None  # of the stack's routes, where that is this console's task
 
 
@@ -124,13 +126,17 @@ async def _kept(deps: Deps) -> AsyncIterator[None]:
     reconciler = deps.reconciler
     work = asyncio.get_running_loop().create_task(reconciler.run(), name="routes") if reconciler else None
     try:
-        async with ending(deps.sections):
+        async with ending(deps.sections), _receiving(deps.receiver):
             yield
     finally:
         deps.vanished.close()
         if work is not None:
             work.cancel()
             await asyncio.wait([work])
+
+
+def _receiving(receiver: LogReceiver | None) -> AbstractAsyncContextManager[object]:
+    return receiver.receiving("0.0.0.0", LOG_PORT) if receiver else nullcontext()
 
 
 class Console:
