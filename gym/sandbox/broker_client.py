@@ -182,7 +182,7 @@ class Sandboxes:
         or an idempotent method."""
         if TRACING.tracer is None or path.startswith("/leases/"):
             return await self._call(method, path, body, timeout, request_id, retry_seconds)
-        verb, sandbox = _name_call(method, path)
+        verb, sandbox = name_call(method, path)
         with TRACING.tracer.span(
             f"sandbox {verb}", "client", {"gym.hop": "sandbox", "gym.sandbox.id": sandbox}
         ) as span:
@@ -339,7 +339,7 @@ class _Streaming(AbstractAsyncContextManager[Incoming]):
             raise RolloutError("sandbox", f"sandbox broker: {error}", server="sandbox") from error
 
 
-def _name_call(method: str, path: str) -> tuple[str, str]:
+def name_call(method: str, path: str) -> tuple[str, str]:
     """`POST /sandboxes/x/exec` is `exec` of x."""
     parts = path.partition("?")[0].strip("/").split("/")
     if parts[0] != "sandboxes":

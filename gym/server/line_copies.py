@@ -41,9 +41,15 @@ class LineSender:
 
     def finish(self) -> None:
         """At the end of the process: its last words matter most."""
-        if self._socket is None:
+        if self._kept and self._socket is None:
             self._connect()
         self._drain()
+        self._close()
+
+    def _close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
 
     def _drain(self) -> None:
         if not self._lock.acquire(blocking=False):
@@ -55,7 +61,7 @@ class LineSender:
         except BlockingIOError:
             return
         except OSError:
-            self._socket = None
+            self._close()
         finally:
             self._lock.release()
         if self._kept and self._connecting is None:
@@ -75,14 +81,15 @@ class LineSender:
             self._connect_later(RETRY_SECONDS)
 
     def _connect(self) -> bool:
+        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
-            made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             made.connect(self._where)
             made.settimeout(HELLO_SECONDS)
             made.send(HELLO)
             made.recv(1)  # it listens: what is sent to who does not yet is lost without a word
             made.setblocking(False)
         except OSError:
+            made.close()
             return False
         self._socket = made
         return True

@@ -23,14 +23,16 @@ LEFT_OUT: Final = b"... lines left out: more came at once than the console keeps
 
 
 class LogReceiver(asyncio.DatagramProtocol):
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, own: Mapping[str, str] = OWN_NAME) -> None:
+        """`own`: the console's own address and name."""
         self._folder = folder
-        self._names = OWN_NAME
+        self._own = own
+        self._names = dict(own)
         self._waiting: dict[str, bytearray] = {}
 
     def name_senders(self, names: Mapping[str, str]) -> None:
         """Address -> replica, as it is now."""
-        self._names = {**names, **OWN_NAME}
+        self._names = {**names, **self._own}
 
     @asynccontextmanager
     async def receiving(self, host: str, port: int) -> AsyncIterator[int]:
