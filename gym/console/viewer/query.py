@@ -202,15 +202,14 @@ def _sorted(files: Mapping[int, LineFile], places: array[int], sort: str) -> lis
     """What is not known comes last, whichever way round; equals stay as they are in the file."""
     if sort in ("task", "disagree"):
         return sorted(places, key=_by_task(files))
-    column, back = sort.lstrip("-"), sort.startswith("-")
-    keys, unknown = {}, []
-    for place in places:
-        value = _value(files[place >> Places.BITS].columns, column, place & Places.MASK)
-        if value == value:
-            keys[place] = -value if back else value
-        else:
-            unknown.append(place)
-    return sorted(keys, key=keys.__getitem__) + unknown
+    name, back = sort.lstrip("-"), sort.startswith("-")
+    columns = {number: file.columns.column("rewards" if name == "reward" else name) for number, file in files.items()}
+    values = [columns[place >> Places.BITS][place & Places.MASK] for place in places]
+    least = -math.inf if name == "reward" else 0  # below it, and NaN, is not known
+    known = [at for at, value in enumerate(values) if value >= least]
+    unknown = [places[at] for at, value in enumerate(values) if not value >= least]
+    known.sort(key=values.__getitem__, reverse=back)
+    return [places[at] for at in known] + unknown
 
 
 def _by_task(files: Mapping[int, LineFile]) -> Callable[[int], tuple[bool, int, int]]:
@@ -220,13 +219,6 @@ def _by_task(files: Mapping[int, LineFile]) -> Callable[[int], tuple[bool, int, 
         return task < 0, task, columns.repeats[index]
 
     return key
-
-
-def _value(columns: Columns, name: str, index: int) -> float:
-    if name == "reward":
-        return columns.rewards[index]
-    value: float = columns.column(name)[index]
-    return math.nan if value < 0 else value
 
 
 def _unpack(place: int) -> Place:
