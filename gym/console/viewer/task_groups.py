@@ -81,22 +81,27 @@ def _by_run(files: Mapping[int, LineFile], packed: array[int]) -> dict[str, list
 
 
 def _add_run(found: TaskGroups, files: Mapping[int, LineFile], parts: Sequence[array[int]]) -> None:
-    packed, tasks = array("Q"), array("i")
+    packed, tasks, rewards = array("Q"), array("i"), array("d")
     for part in parts:
         packed += part
         tasks += _taken(files, "tasks", part)
+        rewards += _taken(files, "rewards", part)
     if not all(map(le, tasks, islice(tasks, 1, None))):  # else they stand as they should, as most files have them
         order = sorted(range(len(packed)), key=tasks.__getitem__)
-        packed, tasks = array("Q", [packed[each] for each in order]), array("i", [tasks[each] for each in order])
+        packed, tasks, rewards = (_in_turn(one, order) for one in (packed, tasks, rewards))
     base, alone = len(found.places), bisect.bisect_left(tasks, 0)
     changes = chain((True,), map(ne, islice(tasks, alone + 1, None), islice(tasks, alone, None)))
     begins = [*range(alone), *compress(range(alone, len(tasks)), changes)]
     found.places.extend(packed)
     found.tasks.extend([tasks[at] for at in begins])
     found.bounds.extend([base + at for at in [*begins[1:], len(tasks)]])
-    for rewards in _known(_taken_any(files, "rewards", found.places[base:]), [*begins, len(tasks)]):
-        found.spreads.append(max(rewards) - min(rewards) if rewards else 0.0)
-        found.means.append(math.fsum(rewards) / len(rewards) if rewards else math.nan)
+    for known in _known(rewards, [*begins, len(tasks)]):
+        found.spreads.append(max(known) - min(known) if known else 0.0)
+        found.means.append(math.fsum(known) / len(known) if known else math.nan)
+
+
+def _in_turn(column: array[Any], order: Sequence[int]) -> array[Any]:
+    return array(column.typecode, [column[each] for each in order])
 
 
 def _taken(files: Mapping[int, LineFile], name: str, part: array[int]) -> array[Any]:
