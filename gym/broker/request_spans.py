@@ -6,8 +6,8 @@ from typing import Any
 
 from gym.broker.routes.request import Handler, Request, serve
 from gym.http.tracing import Tracer
-from gym.sandbox.broker_client import name_call
 from gym.server.asgi import Send
+from gym.wire.sandbox import name_call
 
 
 async def serve_traced(tracer: Tracer, request: Request, handler: Handler, send: Send) -> None:
