@@ -1,4 +1,4 @@
-"""Puts servers/, templates/, compose/, the locks and the figures of audits into the wheel; an editable install has the checkout."""
+"""Puts servers/, templates/, compose/, locks and audits into the wheel; an editable install has the checkout."""
 
 from __future__ import annotations
 

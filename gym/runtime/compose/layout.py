@@ -158,7 +158,6 @@ def write_stack(layout: Layout, plan: Plan, values: Mapping[str, str], state: St
     """
     write_secrets(layout, {**values, **_write_broker(layout, plan)})
     write_parts(layout, plan, state)
-    write_catalog(layout.catalog, search_roots(Path.cwd(), os.environ))
     write_saved(layout, plan, state)
     return write_compose(layout, plan)
 
@@ -168,6 +167,7 @@ def write_parts(layout: Layout, plan: Plan, state: State) -> None:
     write_atomically(layout.traefik / "static.yml", static_text(plan), mode=SHARED)
     write_atomically(layout.home / "discovery" / "console.json", _json(console_document(plan)), mode=SHARED)
     prepare_folders(layout, state)
+    write_catalog(layout.catalog, search_roots(Path.cwd(), os.environ))
 
 
 def prepare_folders(layout: Layout, state: State) -> None:
