@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import ne
 from typing import Any, ClassVar, Literal, get_args
 
 from gym.console.viewer.columns import BREAKS, TRUNCATED, Columns
@@ -207,10 +208,11 @@ def _sorted(files: Mapping[int, LineFile], places: array[int], sort: str) -> lis
     columns = {number: file.columns.column("rewards" if name == "reward" else name) for number, file in files.items()}
     values = _values(columns, places)
     least = -math.inf if name == "reward" else 0  # below it, and NaN, is not known
-    unknown = [at for at, value in enumerate(values) if not value >= least]
-    known = [at for at, value in enumerate(values) if value >= least] if unknown else list(range(len(values)))
+    some = any(map(ne, values, values)) or min(values, default=0) < least
+    unknown = [at for at, value in enumerate(values) if not value >= least] if some else []
+    known = [at for at, value in enumerate(values) if value >= least] if some else list(range(len(values)))
     known.sort(key=values.__getitem__, reverse=back)
-    return [places[at] for at in chain(known, unknown)]
+    return list(map(places.__getitem__, chain(known, unknown)))
 
 
 def _values(columns: Mapping[int, Sequence[float]], places: array[int]) -> Sequence[float]:
