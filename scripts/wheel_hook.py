@@ -1,4 +1,4 @@
-"""Puts servers/, templates/, compose/ and the locks into the wheel; an editable install has the checkout."""
+"""Puts servers/, templates/, compose/, locks and audits into the wheel; an editable install has the checkout."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-ASSETS = ("templates", "servers", "compose", "requirements", "Dockerfile.base")
+ASSETS = ("templates", "servers", "compose", "requirements", "Dockerfile.base", "docs/audits.md")
 
 
 class AssetsHook(BuildHookInterface[Any]):

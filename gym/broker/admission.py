@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gym.broker.errors import Busy, is_engine_fault
+from gym.http.tracing import TRACING
 from gym.server.aimd import Aimd
 
 PERIOD = 60  # visits until the limit is back where the engine showed strain
@@ -48,8 +49,11 @@ class Admission:
     @asynccontextmanager
     async def slot_for(self, lane: str, deadline: float) -> AsyncIterator[AdmissionSlot]:
         """`lane` is the rollout; `ends` the loop's time at which the caller stops waiting for a slot."""
+        asked = asyncio.get_running_loop().time()
         await self._enter(lane, deadline)
         slot = self._begin()
+        if TRACING.tracer is not None:
+            TRACING.tracer.annotate({"gym.sandbox.waited": round(slot.began - asked, 6)})
         strained = False
         try:
             yield slot

@@ -7,10 +7,12 @@ import logging
 from gym.broker import lifecycle
 from gym.broker.config import authenticate
 from gym.broker.errors import RequestRefused, Unavailable
+from gym.broker.request_spans import serve_traced
 from gym.broker.routes import build_routes, command_routes, file_routes, sandbox_routes, terminal_routes
 from gym.broker.routes.request import Handler, Request, json_answer, read_request, refusal, serve
 from gym.broker.service import Broker
 from gym.errors import GymError
+from gym.http.tracing import TRACING
 from gym.server.asgi import Answer, Receive, Scope, Send, send_answer
 from gym.wire.failures import RolloutError
 
@@ -51,7 +53,10 @@ class App:
         except RolloutError as error:
             await send_answer(send, refusal(error))
             return
-        await serve(request, handler, send)
+        if TRACING.tracer is None or request.parts[0] == "leases":
+            await serve(request, handler, send)
+        else:
+            await serve_traced(TRACING.tracer, request, handler, send)
 
     def _health(self) -> Answer:
         broker = self.broker

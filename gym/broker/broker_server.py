@@ -23,6 +23,7 @@ from gym.broker.grant_check import check_spec
 from gym.broker.provider import EgressGate, Provider
 from gym.broker.providers.factory import STATE, make_provider
 from gym.broker.service import Broker, Policy
+from gym.http.tracing import start_tracing, stop_tracing
 from gym.http.websocket import WebSocketProtocol
 from gym.server import serve
 from gym.server.config import Settings, read_settings
@@ -50,7 +51,11 @@ def run(environ: Mapping[str, str] = os.environ) -> None:
     settings = Settings(name="sandbox", listen=own.listen, drain_seconds=own.drain_seconds)
     rules = Rules(tokens=True)  # files come as they are, and a token with each
     make = functools.partial(BrokerServer, broker=broker)
-    serve.run_app(App(broker), settings, ws=WebSocketProtocol, make_server=make, rules=rules)
+    tracer = start_tracing(own.telemetry, settings.name)
+    try:
+        serve.run_app(App(broker), settings, ws=WebSocketProtocol, make_server=make, rules=rules)
+    finally:
+        stop_tracing(tracer)
 
 
 def make_gate(config: BrokerConfig, audit: Audit) -> EgressGate | None:

@@ -17,6 +17,7 @@ from gym.collect.feed import Feed, Rows, RowsFeed
 from gym.collect.keys import parse_key
 from gym.collect.row_tools import RowTools, tools_of_stack
 from gym.collect.run_replies import failure_line, rollout_line
+from gym.collect.stack_settings import read_settings
 from gym.collect.targets import Targets
 from gym.collect.task_reader import Task, TaskReader, TaskRules
 from gym.errors import ConfigError, InfraError, Problem
@@ -63,9 +64,10 @@ async def collect(
         targets = Targets(http, stack_url, token, routed=options.through_router)
         await targets.connect()
         targets.check_agent(agent)
-        tracer = start_tracing(read_telemetry(None, os.environ), COLLECTOR)  # where the shell says where to
+        settings = await read_settings(targets)
+        tracer = start_tracing(read_telemetry(settings.telemetry, os.environ), COLLECTOR)
         stack.push_async_callback(asyncio.to_thread, stop_tracing, tracer)
-        tools = await tools_of_stack(targets)
+        tools = await tools_of_stack(targets, settings)
         rollouts = collect_from(targets, http, rows, agent=agent, repeats=repeats, options=options, tools=tools)
         await stack.enter_async_context(aclosing(rollouts))
         async for rollout in rollouts:

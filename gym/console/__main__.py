@@ -17,6 +17,7 @@ from gym.console.environments.environments_section import StackToTry, make_secti
 from gym.console.environments.person_session import PersonSessions
 from gym.console.probes import Prober
 from gym.console.run_sections import find_environments, make_run_sections
+from gym.console.stack.log_receiver import LogReceiver
 from gym.console.stack.stack_view import StackParts
 from gym.console.upstream_addresses import UpstreamAdmin
 from gym.console.viewer.run_files import RunFiles
@@ -24,6 +25,7 @@ from gym.errors import GymError
 from gym.http.pool import HttpClient
 from gym.server import serve
 from gym.server.config import Settings as ServeSettings
+from gym.server.line_copies import copy_output
 from gym.server.refusing import Rules
 from gym.server.replicas import Peers
 from gym.wire.stack_names import ROUTER
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
+    if where := os.environ.get(labels.ENV_LOG_COPIES):
+        copy_output(where)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         settings = read_settings(os.environ)
@@ -56,21 +60,24 @@ def make_deps(settings: ConsoleSettings) -> Deps:
         logs=settings.logs,
         contained=settings.wanted is not None,
     )
-    reconciler = make_reconciler(settings)
-    deps = Deps(sources, prober, settings.token, admin=admin, reconciler=reconciler, parts=parts, client=client)
+    receiver = LogReceiver(settings.logs) if settings.logs and settings.wanted is not None else None
+    reconciler = make_reconciler(settings, receiver)
+    deps = Deps(sources, prober, settings.token, admin=admin, parts=parts, client=client)
+    deps = replace(deps, reconciler=reconciler, receiver=receiver)
     runs = RunFiles([settings.results], later=True) if settings.results else None
     to_try = StackToTry(sources, PersonSessions(Peers(settings.discovery, {}, client), client))
-    environments = make_section(find_environments(), to_try)
+    environments = make_section(find_environments(settings.catalog), to_try)
     return replace(deps, sections=make_run_sections(runs, deps.board.running, environments))
 
 
-def make_reconciler(settings: ConsoleSettings) -> Reconciler | None:
+def make_reconciler(settings: ConsoleSettings, receiver: LogReceiver | None = None) -> Reconciler | None:
     """Only where the runtime gave us the files to write; elsewhere another process writes the routes."""
     if settings.wanted is None or settings.routes is None:
         return None
     from gym.console.reconcile import Reconciler  # noqa: PLC0415 (with the whole plan, and on Compose alone)
 
-    return Reconciler(settings.wanted, Path(settings.discovery), settings.routes)
+    on_places = receiver.name_senders if receiver else None
+    return Reconciler(settings.wanted, Path(settings.discovery), settings.routes, on_places=on_places)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, get_args
@@ -29,6 +29,7 @@ from gym.console.origin import find_origin
 from gym.console.outside_only import REFUSAL, OutsideOnly
 from gym.console.pages.shell import NO_STORE, PAGE_HEADERS, PageAccess, Section, ending, fill_shell, make_pages
 from gym.console.probes import Probe
+from gym.console.stack.log_receiver import LogReceiver
 from gym.console.stack.stack_section import make_section
 from gym.console.stack.stack_view import StackParts
 from gym.console.upstream_addresses import MAX_BYTES, UpstreamAdmin
@@ -39,7 +40,7 @@ from gym.trainers import shares
 from gym.wire.discovery import Discovery
 from gym.wire.failures import NO_ROUTE, RolloutError
 from gym.wire.foreign_pages import Why, refusal_words
-from gym.wire.stack_names import ROUTER
+from gym.wire.stack_names import LOG_PORT, ROUTER
 
 if TYPE_CHECKING:
     from gym.console.group_streams import OpenStreams
@@ -85,6 +86,7 @@ class Deps:
     client: HttpClient | None = None  # for the router's figures
     sections: tuple[Section, ...] = ()  # beside the stack's own
     admin: UpstreamAdmin | None = None
+    receiver: LogReceiver | None = None  # of what the stack's containers print
     reconciler: Reconciling | None = None  # of the stack's routes, where that is this console's task
 
 
@@ -125,13 +127,17 @@ async def _kept(deps: Deps) -> AsyncIterator[None]:
     reconciler = deps.reconciler
     work = asyncio.get_running_loop().create_task(reconciler.run(), name="routes") if reconciler else None
     try:
-        async with ending(deps.sections):
+        async with ending(deps.sections), _receiving(deps.receiver):
             yield
     finally:
         deps.vanished.close()
         if work is not None:
             work.cancel()
             await asyncio.wait([work])
+
+
+def _receiving(receiver: LogReceiver | None) -> AbstractAsyncContextManager[object]:
+    return receiver.receiving("0.0.0.0", LOG_PORT) if receiver else nullcontext()
 
 
 class Console:

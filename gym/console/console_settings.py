@@ -23,6 +23,7 @@ class ConsoleSettings:
     notes: Path | None = None  # what the runtime and the broker tell
     logs: Path | None = None
     results: Path | None = None  # with collected rollouts
+    catalog: Path | None = None  # with copies of what there is to read of environments
 
 
 def read_settings(environ: Mapping[str, str]) -> ConsoleSettings:
@@ -45,6 +46,7 @@ def read_settings(environ: Mapping[str, str]) -> ConsoleSettings:
         notes=_path(environ, labels.ENV_NOTES),
         logs=_path(environ, labels.ENV_LOGS),
         results=_path(environ, labels.ENV_RESULTS),
+        catalog=_path(environ, labels.ENV_CATALOG),
     )
 
 

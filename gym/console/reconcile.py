@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +30,16 @@ log = logging.getLogger("gym.console")
 class Reconciler:
     """`problem` says why the routes may be old; "" when they are not."""
 
-    def __init__(self, folder: Path, discovery: Path, routes: Path, port: int = PORT) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        discovery: Path,
+        routes: Path,
+        port: int = PORT,
+        on_places: Callable[[Mapping[str, str]], None] | None = None,
+    ) -> None:
+        """`on_places`: gets the name of the replica at each address, at every turn."""
+        self._on_places = on_places
         self._port = port
         self._folder = folder
         self._discovery = discovery
@@ -67,6 +76,8 @@ class Reconciler:
         if wanted.down:
             return ""
         places = await self._names.find(wanted)
+        if self._on_places is not None:
+            self._on_places(_names_by_address(wanted, places))
         ours, others = _split_by_launch(wanted, places)
         health.watch(ours, others)
         seen = {name: _sights(found, health) for name, found in places.items()}
@@ -106,6 +117,11 @@ def _sights(places: tuple[ContainerAddress, ...], health: Health) -> list[Sight]
     for one in places:
         hosts[one.host] = hosts.get(one.host, False) or health.is_healthy(one)
     return [Sight(host, healthy) for host, healthy in hosts.items()]
+
+
+def _names_by_address(wanted: Wanted, places: Mapping[str, tuple[ContainerAddress, ...]]) -> dict[str, str]:
+    start = f"{wanted.project}-"
+    return {one.address: one.host.removeprefix(start) for found in places.values() for one in found}
 
 
 def _split_by_launch(

@@ -26,9 +26,9 @@ def make_run_sections(
     return (*over_runs, environments or environments_section.make_section(find_environments()), GUIDE)
 
 
-def find_environments() -> EnvCatalog:
-    """Those of this folder, of GYM_PATH, and those that came with the package."""
-    return EnvCatalog(search_roots(Path.cwd(), os.environ))
+def find_environments(copies: Path | None = None) -> EnvCatalog:
+    """Those of this folder, of GYM_PATH, and those that came with the package; or copies of what they show."""
+    return EnvCatalog(() if copies else search_roots(Path.cwd(), os.environ), copies)
 
 
 def _over_runs(runs: RunFiles, progress: Progress) -> tuple[Section, ...]:

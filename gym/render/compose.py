@@ -37,7 +37,7 @@ from gym.render.compose_sidecars import (
 from gym.render.compose_yaml import compose_to_yaml
 from gym.render.host_urls import HOST, texts_of
 from gym.wire.server_types import KINDS
-from gym.wire.stack_names import CONSOLE, NETWORK, PORT, ROUTER, SANDBOX, service_name
+from gym.wire.stack_names import CONSOLE, LOG_PORT, NETWORK, PORT, ROUTER, SANDBOX, service_name
 from gym.wire.telemetry import KEY as TELEMETRY
 from gym.wire.telemetry import read_telemetry
 
@@ -52,6 +52,8 @@ WANTED_MOUNT: Final = "/run/gym-wanted"
 SOURCES_MOUNT: Final = "/app"  # where the base's images have the server's folder
 SYNCED: Final = "synced"  # the folder of copies that containers of a watched stack read their sources from
 NOTES_MOUNT: Final = "/run/gym-notes"
+CATALOG_MOUNT: Final = "/run/gym-catalog"
+LOGS_MOUNT: Final = "/run/gym-logs"
 RESULTS_MOUNT: Final = "/results"
 UPSTREAMS_MOUNT: Final = "/run/gym-upstreams"
 ROUTES: Final = "stack.yml"  # the router's dynamic file
@@ -146,6 +148,7 @@ def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService
         **({labels.ENV_CONFIG_FILE: SETTINGS_MOUNT} if in_file else {labels.ENV_CONFIG: text}),
         labels.ENV_DISCOVERY: "/run/gym/discovery.json",
         labels.ENV_DRAIN: f"{plan.drain_seconds:g}",
+        **({labels.ENV_LOG_COPIES: f"{CONSOLE}:{LOG_PORT}"} if service.launch == "sdk" else {}),
         **({labels.ENV_UPSTREAMS: UPSTREAMS_MOUNT} if takes_upstreams(service) else {}),
     }
     volumes = [Mount(source="./discovery", target="/run/gym")]
@@ -277,6 +280,9 @@ def _console(plan: Plan, facts: ComposeFacts, token: tuple[str, ...]) -> Compose
         labels.ENV_ROUTES: f"/run/gym-routes/{ROUTES}",
         labels.ENV_UPSTREAMS: UPSTREAMS_MOUNT,
         labels.ENV_NOTES: NOTES_MOUNT,
+        labels.ENV_CATALOG: CATALOG_MOUNT,
+        labels.ENV_LOGS: LOGS_MOUNT,
+        labels.ENV_LOG_COPIES: f"127.0.0.1:{LOG_PORT}",
         **({labels.ENV_RESULTS: RESULTS_MOUNT} if facts.results else {}),
     }
     results = Mount(source=facts.results, target=RESULTS_MOUNT, writable=facts.results_writable)
@@ -291,6 +297,8 @@ def _console(plan: Plan, facts: ComposeFacts, token: tuple[str, ...]) -> Compose
             Mount(source="./traefik/dynamic", target="/run/gym-routes", writable=True),
             Mount(source="./wanted", target=WANTED_MOUNT),
             Mount(source="./notes", target=NOTES_MOUNT),
+            Mount(source="./catalog", target=CATALOG_MOUNT),
+            Mount(source="./logs", target=LOGS_MOUNT, writable=True),
             Mount(source=f"./{FOLDER}", target=UPSTREAMS_MOUNT, writable=True),
             *((results,) if facts.results else ()),
         ),

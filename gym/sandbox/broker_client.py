@@ -35,7 +35,7 @@ from gym.sandbox.processes import SandboxJob, Shell
 from gym.sandbox.sandbox_errors import FileProblem, SandboxEnded, failure
 from gym.sandbox.sandbox_handle import Sandbox
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import HEADER_EPOCH, HEADER_REQUEST, Build, SandboxInfo, SandboxSpec, share_key
+from gym.wire.sandbox import HEADER_EPOCH, HEADER_REQUEST, Build, SandboxInfo, SandboxSpec, name_call, share_key
 
 T = TypeVar("T")
 
@@ -182,7 +182,7 @@ class Sandboxes:
         or an idempotent method."""
         if TRACING.tracer is None or path.startswith("/leases/"):
             return await self._call(method, path, body, timeout, request_id, retry_seconds)
-        verb, sandbox = _name_call(method, path)
+        verb, sandbox = name_call(method, path)
         with TRACING.tracer.span(
             f"sandbox {verb}", "client", {"gym.hop": "sandbox", "gym.sandbox.id": sandbox}
         ) as span:
@@ -337,17 +337,6 @@ class _Streaming(AbstractAsyncContextManager[Incoming]):
             raise FileProblem(str(error), errno.EFBIG, "", 413) from error
         if isinstance(error, ConnectionError):
             raise RolloutError("sandbox", f"sandbox broker: {error}", server="sandbox") from error
-
-
-def _name_call(method: str, path: str) -> tuple[str, str]:
-    """`POST /sandboxes/x/exec` is `exec` of x."""
-    parts = path.partition("?")[0].strip("/").split("/")
-    if parts[0] != "sandboxes":
-        return parts[-1], ""
-    if len(parts) < 3:
-        verb = {"POST": "create", "DELETE": "remove"}.get(method, "look")
-        return verb, "".join(parts[1:2])
-    return parts[2] if method != "DELETE" else f"{parts[2]} end", parts[1]
 
 
 def check_retry(delay: float, may_retry: bool, error: ConnectionError) -> float:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
@@ -39,6 +39,9 @@ from gym.server.shared_process import (
 )
 from gym.server.watchdog import Blocked, Watchdog
 
+if TYPE_CHECKING:
+    from gym.server.line_copies import LineSender
+
 log = logging.getLogger("gym.server")
 
 KEEP_ALIVE_SECONDS = 75  # longer than any client of ours keeps an idle connection: it is never closed under a request
@@ -48,6 +51,7 @@ IDLE_SECONDS = 0.5  # without another request: then a client that keeps its conn
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
+    sender = _copy_output(os.environ.get(labels.ENV_LOG_COPIES, ""))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     secrets = OwnSecrets()
     path = Path(arguments[0] if arguments else "app.py")
@@ -58,12 +62,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = read_settings(os.environ)
         secrets = OwnSecrets.of(settings, os.environ)
         secrets.mask_logs(logging.getLogger())
+        if sender is not None:
+            sender.mask = secrets.mask
         app = load_app(path)
         run_app(app, settings)
     except GymError as error:
         sys.stderr.write(f"{secrets.mask(str(error))}\n")
         return 1
     return 0
+
+
+def _copy_output(where: str) -> LineSender | None:
+    if not where:
+        return None
+    from gym.server.line_copies import copy_output  # noqa: PLC0415 (containers alone pay for it)
+
+    return copy_output(where)
 
 
 def run_shared(path: Path, settings: Sequence[Settings], environ: Mapping[str, str]) -> None:

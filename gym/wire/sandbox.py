@@ -296,3 +296,14 @@ class Grant(BaseModel):
     """At most so many ready sandboxes of one kind are kept for it; 0: none."""
     prefetch: tuple[str, ...] = ()
     """Images to have before the first rollout."""
+
+
+def name_call(method: str, path: str) -> tuple[str, str]:
+    """`POST /sandboxes/x/exec` is `exec` of x."""
+    parts = path.partition("?")[0].strip("/").split("/")
+    if parts[0] != "sandboxes":
+        return parts[-1], ""
+    if len(parts) < 3:
+        verb = {"POST": "create", "DELETE": "remove"}.get(method, "look")
+        return verb, "".join(parts[1:2])
+    return parts[2] if method != "DELETE" else f"{parts[2]} end", parts[1]

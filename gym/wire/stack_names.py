@@ -15,6 +15,7 @@ UPSTREAM_FOLDER: Final = "upstreams"  # below a stack's home; in it one folder f
 NETWORK: Final = "stack"
 PORT: Final = 8000  # where every server listens inside its container
 PROJECT_MAX: Final = 36
+LOG_PORT: Final = 8001  # where the console of a stack of containers receives what servers print
 DNS_LABEL: Final = 63
 
 

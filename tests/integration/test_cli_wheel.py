@@ -69,7 +69,12 @@ def test_the_bare_wheel_is_the_sdk_and_says_how_to_get_the_command_line(wheel: P
 
 def test_the_wheel_holds_what_a_stack_needs_and_no_cache(wheel: Path) -> None:
     names = run_program([sys.executable, "-m", "zipfile", "-l", str(wheel)])
-    for wanted in ("templates/resources/app.py.j2", "servers/resources/mcqa/app.py", "requirements/server.txt"):
+    for wanted in (
+        "templates/resources/app.py.j2",
+        "servers/resources/mcqa/app.py",
+        "requirements/server.txt",
+        "docs/audits.md",
+    ):
         assert f"gym/_assets/{wanted}" in names
     for unwanted in ("__pycache__", "_cache/", ".venv", "gym/_assets/servers/resources/mcqa/.", "tests/unit"):
         assert unwanted not in names

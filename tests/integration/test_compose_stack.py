@@ -230,6 +230,25 @@ def test_logs_and_restart_take_instances_and_replicas(stand: Stand) -> None:
     assert len(found) > len(lines)
 
 
+def test_the_console_shows_what_containers_print_and_environments_that_do_not_run(stand: Stand) -> None:
+    status = stand.up("mcqa", replicas={"mcqa": 2})
+    for replica in ("mcqa-1", "mcqa-2"):
+        path = f"/view/api/stack/logs/{replica}?text=is+READY"
+        found = eventually(lambda path=path: call(status, "GET", path), lambda reply: reply[0] == 200)  # type: ignore[misc]
+        assert json.loads(found[1])["lines"][-1].endswith("mcqa is ready")
+    listed = json.loads(call(status, "GET", "/view/api/environments/list")[1])
+    assert len(listed["environments"]) > 40
+    assert listed["missing"] == ""
+    for name, instances in (("mcqa", ["mcqa"]), ("gpqa_diamond", [])):
+        shown = json.loads(call(status, "GET", f"/view/api/environments/one?name={name}")[1])
+        assert (shown["instances"], shown["missing"]) == (instances, "")
+        assert all(shown[part] for part in ("readme", "audits", "start"))
+        assert min(shown["rows"]["total"], shown["cases"]["total"]) > 0
+    with engine_client() as client:
+        container = client.containers.list(filters={"label": [f"gym.stack-dir={stand.home}", "gym.instance=mcqa"]})[0]
+        assert {one["Destination"] for one in container.attrs["Mounts"]} <= {"/run/gym", "/run/gym-config.json"}
+
+
 def test_followed_logs_show_what_comes_from_every_replica_until_the_reader_stops(stand: Stand) -> None:
     write_server(stand.cwd, "echo", ECHO.replace('return {"version"', 'print("asked", flush=True); return {"version"'))
     status = stand.up("echo", replicas={"echo": 2})

@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import socket
 import subprocess
+import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from gym.files import asset_dir
 from tests.support.cli import gym
+from tests.support.router import eventually
 from tests.support.sandbox_broker import SPEC, memory_broker
 
 METRIC = re.compile(r"\b(?:traefik|gym)_[a-z_]+\b")
@@ -62,6 +69,53 @@ async def test_every_expression_asks_for_metrics_and_labels_that_are_there(tmp_p
         assert names <= known.keys(), f"{expression}: {names - known.keys()} is emitted by nobody"
         labels = {one for pair in LABEL.findall(expression) for one in re.split(r",\s*", pair[0] or pair[1]) if one}
         assert labels <= set().union(*(known[name] for name in names)), expression
+
+
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus here: apt install prometheus")
+def test_a_real_prometheus_takes_the_written_file_and_answers_every_panel(tmp_path: Path) -> None:
+    """That of the distribution, an older one than the image that `gym up` names."""
+    try:
+        up = gym(*UP, cwd=tmp_path)
+        assert up.returncode == 0, up.stderr
+        done = gym("rollouts", "simple_weather", "-o", "o.jsonl", "--limit", "3", "--through-router", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        with scraping(tmp_path / ".gym" / "gym" / "observability" / "prometheus.yml", tmp_path / "tsdb") as ask:
+            [target] = eventually(lambda: ask("targets")["activeTargets"])
+            assert target["labels"] == {"instance": target["labels"]["instance"], "job": "router", "stack": "gym"}
+            eventually(lambda: ask("query?query=traefik_service_requests_total")["result"])
+            asked = [one.replace("$__rate_interval", "1m") for one in expressions()]
+            replies = {one: ask(f"query?{urlencode({'query': one})}") for one in asked}
+            assert all(one["resultType"] in ("vector", "scalar") for one in replies.values())
+            requests = next(one for one in asked if "traefik_service_requests_total" in one)
+            assert eventually(lambda: ask(f"query?{urlencode({'query': requests})}")["result"])
+    finally:
+        gym("down", cwd=tmp_path)
+
+
+@contextmanager
+def scraping(config: Path, data: Path) -> Iterator[Callable[[str], Any]]:
+    """Prometheus on a port of its own; yields a way to ask its API."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = (f"--config.file={config}", f"--storage.tsdb.path={data}", f"--web.listen-address=127.0.0.1:{port}")
+    process = subprocess.Popen(("prometheus", *words, "--log.level=error"))
+
+    def ask(what: str) -> Any:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/{what}", timeout=10) as reply:
+                answer = json.loads(reply.read())
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{what}: {error.read().decode()}") from None
+        except OSError:  # it has not begun to listen
+            return {"activeTargets": [], "result": []}
+        assert answer["status"] == "success", answer
+        return answer["data"]
+
+    try:
+        yield ask
+    finally:
+        process.terminate()
+        process.wait(60)
 
 
 def test_compose_takes_the_rendered_files(tmp_path: Path) -> None:

@@ -110,6 +110,35 @@ async def test_the_library_reports_where_its_shell_says_so(stack: Stack, monkeyp
     assert [one.name for one in own.spans] == [f"rollout {found[0].agent}"]
 
 
+async def test_the_library_reports_where_the_stack_says_so(stack: Stack) -> None:
+    router = json.loads(gym("ps", "--json", cwd=stack.folder).stdout)["router"]
+    row = json.loads((stack.folder / "out_materialized_inputs.jsonl").read_text().splitlines()[0])
+    agent = row["agent_ref"]["name"]
+    found = [one async for one in rollouts_of(router, [row], agent=agent)]
+    trace = json.loads(found[0].line)["_gym"]["trace"]
+    names = {one.name for one in spans_of(stack, trace, {"collector", agent, "simple_weather", "policy_model"})}
+    assert {f"rollout {agent}", "verify", "execute_tool get_weather"} <= names
+
+
+def test_the_broker_of_a_local_stack_reports_below_its_callers(tmp_path: Path) -> None:
+    with otlp_receiver() as receiver:
+        (tmp_path / "telemetry.yaml").write_text(json.dumps({"telemetry": {"otlp": receiver.url}}))
+        try:
+            up = gym("up", "code_gen", "--model", "oracle", *UP[4:], cwd=tmp_path, env=QUICK)
+            assert up.returncode == 0, up.stderr
+            done = gym("rollouts", "code_gen", "-o", "o.jsonl", "--limit", "1", cwd=tmp_path)
+            assert done.returncode == 0, done.stderr
+            [line] = [json.loads(one) for one in (tmp_path / "o.jsonl").read_text().splitlines()]
+            stack = Stack(tmp_path, receiver)
+            spans = spans_of(stack, line["_gym"]["trace"], {"sandbox", "code_gen"})
+        finally:
+            gym("down", cwd=tmp_path)
+    by_id = {one.id: one for one in spans}
+    own = [one for one in spans if one.service == "sandbox"]
+    assert "create" in {one.name for one in own}
+    assert {by_id[one.parent].name for one in own} == {f"sandbox {one.name}" for one in own}
+
+
 def test_a_wrong_block_is_refused_before_anything_starts(tmp_path: Path) -> None:
     (tmp_path / "telemetry.yaml").write_text("telemetry: {otlp: localhost:4318}")
     done = gym(*UP, cwd=tmp_path)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Final
 
-PAGE: Final = Path("docs") / "audits.md"
 _NAMED = re.compile(r"^\[?(?P<name>[\w.-]+)\]?(?:\([^)]*\))?$")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,9 +12,11 @@ from gym import __version__
 from gym.config.catalog import CatalogEntry, ServerFolder, list_servers, read_server
 from gym.config.strict import VERIFIERS, declares_strict
 from gym.console.discovery_sources import ServerFacts
+from gym.console.environments.audit_figures import read_audits
 from gym.console.environments.env_files import README, leads_out
 from gym.console.pages.shell import NotThere
 from gym.files import own_root
+from gym.wire.catalog_copy import AUDITS, CopiedEnvironment, read_catalog
 
 FRESH_SECONDS: Final = 10.0
 ALONE: Final = (
@@ -27,9 +29,11 @@ Json = dict[str, Any]
 class EnvCatalog:
     """Its methods read files, so they run in threads."""
 
-    def __init__(self, roots: Sequence[Path]) -> None:
-        """`roots`: where servers are looked for."""
+    def __init__(self, roots: Sequence[Path], copies: Path | None = None) -> None:
+        """`roots`: where servers are looked for; `copies`: a folder of `gym.wire.catalog_copy` instead of them."""
         self._roots = roots
+        self._copies = copies
+        self._copied: dict[str, CopiedEnvironment] = {}
         self._entries: dict[str, CatalogEntry] = {}
         self._read = float("-inf")
         self._lock = threading.Lock()
@@ -52,10 +56,25 @@ class EnvCatalog:
             raise NotThere(f"there is no environment {name[:200]!r} here; gym list shows those of this machine")
         return found
 
+    def facts(self, entry: CatalogEntry, running: Mapping[str, ServerFacts]) -> Json:
+        """How it is started, whether it can be strict, what is not shown of it."""
+        copy = self._copied.get(entry.name) if entry.config is None else None
+        strict = copy.strict if copy else entry.directory.is_dir() and declares_strict(entry.directory)
+        start = f"gym up {entry.name} --model NAME" if entry.config or (copy and copy.starts) else ""
+        folders = {running[one].directory for one in instances_of(entry.name, running)} - {"", copy and copy.source}
+        source = Path(copy.source) if copy else entry.directory
+        return {"start": start, "strict": strict, "missing": _missing(entry, source, folders)}
+
+    def audits(self, name: str) -> list[dict[str, str]]:
+        return read_audits((self._copies or own_root()) / AUDITS).get(name, [])
+
     def _known(self) -> dict[str, CatalogEntry]:
         with self._lock:
             if time.monotonic() - self._read > FRESH_SECONDS:
-                self._entries = {one.name: one for one in list_servers(self._roots) if one.type == VERIFIERS}
+                self._copied = read_catalog(self._copies).root if self._copies else {}
+                folder = self._copies or Path()
+                found = {name: _entry_of_copy(folder, name, one) for name, one in self._copied.items()}
+                self._entries = found or {one.name: one for one in list_servers(self._roots) if one.type == VERIFIERS}
                 self._read = time.monotonic()
             return self._entries
 
@@ -72,12 +91,6 @@ def entry_view(entry: CatalogEntry, instances: Sequence[str]) -> Json:
     return {"name": entry.name, **facts, "aliases": list(entry.aliases), "instances": list(instances)}
 
 
-def full_facts(entry: CatalogEntry, running: Mapping[str, ServerFacts]) -> Json:
-    strict = entry.directory.is_dir() and declares_strict(entry.directory)
-    start = f"gym up {entry.name} --model NAME" if entry.config else ""
-    return {"start": start, "strict": strict, "missing": _missing(entry, running)}
-
-
 def _entry_of(facts: ServerFacts, known: CatalogEntry | None) -> CatalogEntry:
     folder = Path(facts.directory)
     if facts.directory and folder.is_dir():
@@ -85,15 +98,19 @@ def _entry_of(facts: ServerFacts, known: CatalogEntry | None) -> CatalogEntry:
     return known or CatalogEntry(facts.implementation, VERIFIERS, facts.implementation, folder)
 
 
-def _missing(entry: CatalogEntry, running: Mapping[str, ServerFacts]) -> str:
-    """Why less is shown than there is, or another version of it."""
-    folders = {running[one].directory for one in instances_of(entry.name, running)} - {""}
+def _entry_of_copy(copies: Path, name: str, copy: CopiedEnvironment) -> CatalogEntry:
+    known = copy.model_dump(include={"domain", "kind", "licence", "description", "aliases"})
+    return CatalogEntry(name, VERIFIERS, name, copies / name, **known)
+
+
+def _missing(entry: CatalogEntry, source: Path, folders: Iterable[str]) -> str:
+    """Why less is shown than there is, or another version of it. `folders`: what the stack's own were made from."""
     unseen = sorted(one for one in folders if not Path(one).is_dir())
     if not unseen:
         return ""
     what = f"The stack's {entry.name} was made from {unseen[0]}, which this console does not see"
     if not entry.directory.is_dir():
         return f"{what}: it has no README, rows or cases to show. gym view, typed where that folder is, shows them."
-    if entry.directory.is_relative_to(own_root()):
+    if source.is_relative_to(own_root()):
         return f"{what}: files are shown as compose-gym {__version__} brought them."
-    return f"{what}: files are shown as they are in {entry.directory}."
+    return f"{what}: files are shown as they are in {source}."

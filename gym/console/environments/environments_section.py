@@ -12,15 +12,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gym.console.discovery_sources import DiscoverySources, ServerFacts
-from gym.console.environments.audit_figures import PAGE, read_audits
-from gym.console.environments.env_catalog import EnvCatalog, entry_view, full_facts, instances_of
+from gym.console.environments.env_catalog import EnvCatalog, entry_view, instances_of
 from gym.console.environments.env_files import EnvFiles
 from gym.console.environments.person_session import PersonSession, PersonSessions
 from gym.console.pages.json_posts import parse_post, read_post
 from gym.console.pages.shell import EXPLAINED, NO_STORE, NotThere, Section, explain
 from gym.console.viewer.app import read_whole
 from gym.errors import UserError
-from gym.files import own_root
 from gym.wire import items
 from gym.wire.json_text import write_any_json
 
@@ -139,12 +137,12 @@ class EnvironmentPages:
         files, tools = EnvFiles(entry.directory), EnvFiles(entry.directory).tools_of_rows()
         return {
             **entry_view(entry, instances_of(name, running)),
-            **full_facts(entry, running),
+            **self._catalog.facts(entry, running),
             "readme": files.readme(),
             "rows": files.rows(),
             "cases": files.cases(),
             "metrics": files.metrics(),
-            "audits": read_audits(own_root() / PAGE).get(name, []),
+            "audits": self._catalog.audits(name),
             "tools": tools,
             "tools_from": "its example rows" if tools else "",
         }

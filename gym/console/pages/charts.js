@@ -1,7 +1,9 @@
 "use strict";
 // Small drawings of numbers, as SVG nodes. Colours come from the styles; a title says each number to who points at it.
 
-const CHART = { width: 620, height: 190, left: 44, right: 10, top: 10, bottom: 24 };
+// On a narrow screen a drawing is as narrow, so that its numbers stay as large as other text.
+const narrower = (width) => Math.max(260, Math.min(width, innerWidth - 64));
+const CHART = { width: narrower(620), height: 190, left: 44, right: 10, top: 10, bottom: 24 };
 
 function ticksOf(low, high) {
   if (!(high > low)) return [low];
@@ -66,7 +68,7 @@ function stackedBar(parts) {
 
 /** Pairs {before, after, title, href} around the diagonal on which nothing changed. */
 function scatterChart(pairs, label) {
-  const size = { width: 420, height: 420, left: 48, right: 12, top: 12, bottom: 30 };
+  const side = narrower(420), size = { width: side, height: side, left: 48, right: 12, top: 12, bottom: 30 };
   const values = pairs.flatMap((one) => [one.before, one.after]);
   let [low, high] = [Math.min(...values, 0), Math.max(...values, 1)];
   const pad = (high - low) * 0.04;

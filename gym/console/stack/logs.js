@@ -9,8 +9,8 @@ async function loadLogNames() {
   $("log-name").replaceChildren(...found.names.map((name) => { const node = make("option", "", name); node.value = name; return node; }));
   $("log-name").value = found.names.includes(wanted) ? wanted : found.names[0] || "";
   const none = !found.names.length;
-  $("log-problem").textContent = none ? `${found.problem} Read them with: gym logs NAME --follow` : "";
-  $("log-problem").hidden = !none;
+  $("log-problem").textContent = none ? `${found.problem} Read them with: gym logs NAME --follow` : found.note;
+  $("log-problem").hidden = !$("log-problem").textContent;
   $("log-form").hidden = $("log-lines").hidden = none;
 }
 

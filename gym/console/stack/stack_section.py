@@ -23,7 +23,8 @@ from gym.wire.discovery import Discovery
 
 API: Final = "/view/api/stack"
 SCRIPTS: Final = ("servers.js", "drawing.js", "logs.js", "page.js")
-ENGINE_HAS_LOGS: Final = "The engine has the logs of containers, and the console has no access to it."
+SENT: Final = "What servers sent here. Router, broker and foreign images send nothing: gym logs NAME has all of it."
+NO_LOGS: Final = "No process of this stack keeps a log that the console can read."
 
 
 class StackProber(Protocol):
@@ -76,7 +77,8 @@ class _StackPages:
 
     def logs(self, _: Request) -> Response:
         names = self._logs.names()
-        return json_reply({"names": names, "problem": "" if names else self._why_no_logs()})
+        problem = "" if names else NO_LOGS
+        return json_reply({"names": names, "problem": problem, "note": SENT if names and self._contained else ""})
 
     def log(self, request: Request) -> Response:
         asked = request.query_params
@@ -84,6 +86,3 @@ class _StackPages:
         if not lines.isdecimal() or len(lines) > 6:
             raise UserError(f"lines is a whole number, found {lines[:40]!r}")
         return json_reply(self._logs.read(request.path_params["name"], asked.get("text", "")[:500], int(lines)))
-
-    def _why_no_logs(self) -> str:
-        return ENGINE_HAS_LOGS if self._contained else "No process of this stack keeps a log that the console can read."

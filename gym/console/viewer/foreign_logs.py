@@ -20,12 +20,14 @@ import orjson
 
 from gym.console.viewer.inspect_logs import read_archive, read_json_log
 from gym.console.viewer.verifiers_results import is_result, read_results
+from gym.console.viewer.verifiers_traces import is_trace, read_traces
 from gym.errors import UserError
 from gym.files import write_atomically
 
 Reader = Callable[[Path], Iterator[dict[str, Any]]]
 SUFFIXES: Final = (".eval", ".json", ".jsonl")
 _JSON_LOG: Final = re.compile(rb'^\s*\{\s*"version":\s*\d+,\s*"status":\s*"')
+_EPISODE: Final = re.compile(rb'\s*\{"id":"[0-9a-f]{32}","env":\{')
 _PEEK = 1 << 20
 
 
@@ -37,9 +39,16 @@ def find_reader(path: Path) -> Reader | None:
         with path.open("rb") as stream:
             if path.suffix == ".json":
                 return read_json_log if _JSON_LOG.match(stream.read(200)) else None
-            return read_results if is_result(stream.readline(_PEEK)) else None
+            return _by_line(stream.readline(_PEEK))
     except OSError:
         return None
+
+
+def _by_line(line: bytes) -> Reader | None:
+    """An episode of many turns is longer than what is looked at: then its first keys say what it is."""
+    if is_trace(line) or _EPISODE.match(line):
+        return read_traces
+    return read_results if is_result(line) else None
 
 
 def convert(path: Path, reader: Reader, environ: Mapping[str, str]) -> Path:

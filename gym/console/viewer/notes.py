@@ -27,6 +27,7 @@ from gym.errors import UserError
 
 SUFFIX = "_notes.jsonl"
 MAX_NOTE = 20_000  # characters
+OPEN = "chmod o+w results, then gym up again."
 _FAILURES = "_failures"
 _FAILED = "failed-"
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -91,7 +92,7 @@ class NotesFile:
         if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
             return f"{self.path} is not a plain file: flags and notes cannot be stored."
         if not os.access(place, os.W_OK):
-            return f"{place} is not writable: flags and notes cannot be stored."
+            return f"{place} is not writable: flags and notes cannot be stored. In a stack of containers: {OPEN}"
         return ""
 
 

@@ -100,8 +100,15 @@ class RolloutFiles:
                 "kinds": dict(sorted(kinds.items(), key=lambda one: -one[1])),
                 "malformed": malformed,
                 "range": [min(one.low for one in extremes), max(one.high for one in extremes)] if extremes else None,
-                "notices": [*self.runs.troubles(), *(_torn(file) for file in self.runs.shown() if file.torn)],
+                "notices": [*self.runs.troubles(), *map(_torn, self._torn_files()), *self._not_noted()],
             }
+
+    def _torn_files(self) -> list[LineFile]:
+        return [file for file in self.runs.shown() if file.torn]
+
+    def _not_noted(self) -> list[str]:
+        """Said before a reader writes a note that cannot be stored."""
+        return list(dict.fromkeys(filter(None, (self.notes.of(file).problem() for file in self.runs.shown()))))
 
     def _tallies(self, _generation: int) -> dict[tuple[str, str], RewardSum]:
         """(agent, kind) -> how many, and their rewards."""

@@ -108,7 +108,8 @@ class RunFiles:
         return self._converted.get(path, path)
 
     def troubles(self) -> list[str]:
-        return [*self.notices, *(f"{path}: {what}" for path, what in self._unreadable.items())]
+        gone = [f"{one} is not there any more" for one in self._given if not self._later and not one.exists()]
+        return [*gone, *self.notices, *(f"{path}: {what}" for path, what in self._unreadable.items())]
 
     def close(self) -> None:
         self._closed.set()

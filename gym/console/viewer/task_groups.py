@@ -10,10 +10,14 @@ import math
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, compress, islice, pairwise
+from operator import le, ne
 from typing import Any, NamedTuple
 
 from gym.console.viewer.lines import LineFile
 from gym.console.viewer.query import Places
+
+_LAST = 1 << 32
 
 
 class TaskGroup(NamedTuple):
@@ -77,20 +81,27 @@ def _by_run(files: Mapping[int, LineFile], packed: array[int]) -> dict[str, list
 
 
 def _add_run(found: TaskGroups, files: Mapping[int, LineFile], parts: Sequence[array[int]]) -> None:
-    packed, tasks = array("Q"), array("i")
+    packed, tasks, rewards = array("Q"), array("i"), array("d")
     for part in parts:
         packed += part
         tasks += _taken(files, "tasks", part)
-    order = sorted(range(len(packed)), key=tasks.__getitem__)
-    in_turn = [tasks[each] for each in order]
-    base = len(found.places)
-    begins = [at for at, task in enumerate(in_turn) if task < 0 or not at or task != in_turn[at - 1]]
-    found.places.extend([packed[each] for each in order])
-    found.tasks.extend([in_turn[at] for at in begins])
-    found.bounds.extend([base + at for at in [*begins[1:], len(in_turn)]])
-    for rewards in _known(_taken_any(files, "rewards", found.places[base:]), [*begins, len(in_turn)]):
-        found.spreads.append(max(rewards) - min(rewards) if rewards else 0.0)
-        found.means.append(math.fsum(rewards) / len(rewards) if rewards else math.nan)
+        rewards += _taken(files, "rewards", part)
+    if not all(map(le, tasks, islice(tasks, 1, None))):  # else they stand as they should, as most files have them
+        order = sorted(range(len(packed)), key=tasks.__getitem__)
+        packed, tasks, rewards = (_in_turn(one, order) for one in (packed, tasks, rewards))
+    base, alone = len(found.places), bisect.bisect_left(tasks, 0)
+    changes = chain((True,), map(ne, islice(tasks, alone + 1, None), islice(tasks, alone, None)))
+    begins = [*range(alone), *compress(range(alone, len(tasks)), changes)]
+    found.places.extend(packed)
+    found.tasks.extend([tasks[at] for at in begins])
+    found.bounds.extend([base + at for at in [*begins[1:], len(tasks)]])
+    for known in _known(rewards, [*begins, len(tasks)]):
+        found.spreads.append(max(known) - min(known) if known else 0.0)
+        found.means.append(math.fsum(known) / len(known) if known else math.nan)
+
+
+def _in_turn(column: array[Any], order: Sequence[int]) -> array[Any]:
+    return array(column.typecode, [column[each] for each in order])
 
 
 def _taken(files: Mapping[int, LineFile], name: str, part: array[int]) -> array[Any]:
@@ -104,13 +115,16 @@ def _taken(files: Mapping[int, LineFile], name: str, part: array[int]) -> array[
 def _taken_any(files: Mapping[int, LineFile], name: str, places: array[int]) -> array[float]:
     """Of places of several files."""
     columns = {number: file.columns.column(name) for number, file in files.items()}
+    if len(columns) == 1:
+        [column] = columns.values()
+        return array("d", map(column.__getitem__, map(Places.MASK.__and__, places)))
     return array("d", [columns[place >> Places.BITS][place & Places.MASK] for place in places])
 
 
 def _known(values: array[Any], bounds: Sequence[int]) -> Iterator[Sequence[float]]:
     """The values of each group; NaN is none."""
-    some = any(value != value for value in values)
-    for begin, end in zip(bounds, bounds[1:], strict=False):
+    some = any(map(ne, values, values))
+    for begin, end in pairwise(bounds):
         group = values[begin:end]
         yield [value for value in group if value == value] if some else group
 
@@ -118,7 +132,8 @@ def _known(values: array[Any], bounds: Sequence[int]) -> Iterator[Sequence[float
 def _sorted(found: TaskGroups, files: Mapping[int, LineFile], sort: str) -> Sequence[int]:
     """What is not known comes last; equals stay by task."""
     every = range(len(found.tasks))
-    by_task = sorted(every, key=[(task < 0) << 32 | max(task, 0) for task in found.tasks].__getitem__)
+    keys = [task if task >= 0 else _LAST for task in found.tasks]
+    by_task = sorted(every, key=keys.__getitem__)
     if sort == "task":
         return by_task
     if sort == "file":
@@ -130,8 +145,8 @@ def _sorted(found: TaskGroups, files: Mapping[int, LineFile], sort: str) -> Sequ
         values = found.means
     else:
         values = _means(found, files, name)
-    known = [number for number in by_task if values[number] == values[number]]
-    unknown = [number for number in by_task if values[number] != values[number]]
+    unknown = [number for number in by_task if values[number] != values[number]] if any(map(ne, values, values)) else []
+    known = [number for number in by_task if values[number] == values[number]] if unknown else by_task
     return sorted(known, key=values.__getitem__, reverse=back) + unknown
 
 

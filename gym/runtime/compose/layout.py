@@ -14,6 +14,7 @@ import orjson
 from pydantic import ValidationError
 
 from gym import labels
+from gym.config.assets import search_roots
 from gym.engine import engine_host, socket_facts
 from gym.errors import UserError
 from gym.files import write_atomically
@@ -35,6 +36,7 @@ from gym.render.override_file import adapt_override
 from gym.render.routes import next_discovery, router_text
 from gym.render.traefik import traefik_static
 from gym.render.wanted_stack import discovery_of, wanted_of
+from gym.runtime.compose.catalog_copies import write_catalog
 from gym.runtime.compose.secrets import secret_names
 from gym.runtime.compose.wait import router_url
 from gym.runtime.protocol import Prepared
@@ -102,6 +104,10 @@ class Layout:
         return self.home / "notes"
 
     @property
+    def catalog(self) -> Path:
+        return self.home / "catalog"
+
+    @property
     def wanted(self) -> Path:
         return self.home / "wanted"
 
@@ -161,11 +167,13 @@ def write_parts(layout: Layout, plan: Plan, state: State) -> None:
     write_atomically(layout.traefik / "static.yml", static_text(plan), mode=SHARED)
     write_atomically(layout.home / "discovery" / "console.json", _json(console_document(plan)), mode=SHARED)
     prepare_folders(layout, state)
+    write_catalog(layout.catalog, search_roots(Path.cwd(), os.environ))
 
 
 def prepare_folders(layout: Layout, state: State) -> None:
     """What is mounted is there before, or the engine would make it, as root's."""
     modes = {layout.traefik: 0o755, layout.wanted: 0o755, layout.discovery.parent: WRITABLE, layout.notes: WRITABLE}
+    modes |= {layout.logs: WRITABLE, layout.catalog: 0o755}
     for folder, mode in {**modes, layout.routes.parent: WRITABLE}.items():
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(mode)

@@ -24,6 +24,8 @@ from gym.runtime.local.replica_process import ReplicaRole
 from gym.runtime.results_folder import results_folder
 from gym.runtime.sandbox_access import BrokerTokens, access_environ, config_path
 from gym.wire.stack_names import SANDBOX
+from gym.wire.telemetry import ENDPOINTS, read_telemetry
+from gym.wire.telemetry import KEY as TELEMETRY
 
 LONGEST_VARIABLE = 100_000  # Linux takes 128 KiB in one environment variable
 ROUTER, CONSOLE = "router", "console"
@@ -172,6 +174,7 @@ def sandbox_spec(order: StackOrder, home: Home) -> ProcessSpec:
         argv=(sys.executable, "-P", "-m", "gym.broker"),
         env={
             **_inherited_environ(order),
+            **_telemetry_environ(order),
             labels.ENV_SANDBOX_CONFIG: str(config_path(home.path)),
             labels.ENV_NOTES: str(home.notes),
             labels.ENV_DISCOVERY: str(home.discovery),
@@ -185,6 +188,12 @@ def sandbox_spec(order: StackOrder, home: Home) -> ProcessSpec:
         drain_seconds=order.plan.drain_seconds + labels.BROKER_SECONDS,
         digest=order.plan.sandbox.digest if order.plan.sandbox else "",
     )
+
+
+def _telemetry_environ(order: StackOrder) -> dict[str, str]:
+    """The broker reads no configuration of the stack: a variable says where its spans go, unless the shell does."""
+    url = read_telemetry(order.plan.settings.get(TELEMETRY), {}).traces_url
+    return {ENDPOINTS[0]: url} if url and not any(order.environ.get(name) for name in ENDPOINTS) else {}
 
 
 def redacted_plan(plan: Plan) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from gym.console.environments.env_catalog import EnvCatalog
 from gym.console.environments.environments_section import make_section
 from gym.console.pages.shell import PageAccess, make_app
 from gym.files import own_root
+from gym.runtime.compose.catalog_copies import write_catalog
 from gym.server.testing import Caller, running
 from tests.support.tried_stack import (
     ROW,
@@ -32,9 +33,10 @@ SECRET = "the secret of another folder"
 
 
 @asynccontextmanager
-async def catalogue(root: Path) -> AsyncIterator[Caller]:
-    """As `gym view` shows it: no stack."""
-    app = make_app([make_section(EnvCatalog([root]))], PageAccess())
+async def catalogue(root: Path, *, copies: bool = False) -> AsyncIterator[Caller]:
+    """As `gym view` shows it: no stack. With `copies` as a console in a container does."""
+    catalog = EnvCatalog([], root) if copies else EnvCatalog([root])
+    app = make_app([make_section(catalog)], PageAccess())
     async with running(app) as url, Caller(url) as caller:
         yield caller
 
@@ -129,6 +131,27 @@ async def test_no_name_and_no_link_leads_out_of_the_folders(tmp_path: Path) -> N
         others = [await caller.get(f"{API}/one?name={one}") for one in ("../../secret", "%2e%2e", "", "secret")]
     assert SECRET.encode() not in found.reply.body
     assert {one.status for one in others} == {404}
+
+
+async def test_copies_show_what_the_folders_do_and_nothing_else_of_them(tmp_path: Path) -> None:
+    place = write_environment(tmp_path / "root")
+    (place / "configs").mkdir()
+    (place / "configs" / "env.yaml").write_text(f"key: {SECRET}\n")
+    (place / ".env").write_text(SECRET)
+    (place / "data" / "train.jsonl").write_text(f'{{"a": "{SECRET}"}}\n')
+    write_catalog(tmp_path / "copies", [tmp_path / "root"])
+    async with catalogue(tmp_path / "root") as caller:
+        shown = (await caller.get(f"{API}/one?name=counting")).body
+        listed = (await caller.get(f"{API}/list")).body
+    async with catalogue(tmp_path / "copies", copies=True) as caller:
+        assert (await caller.get(f"{API}/one?name=counting")).body == shown
+        assert (await caller.get(f"{API}/list")).body == listed
+    texts = [path.read_text() for path in (tmp_path / "copies").rglob("*") if path.is_file()]
+    assert not [text for text in texts if SECRET in text]
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "copies").rglob("*.md")} == {0o644}
+    (place / "README.md").unlink()
+    write_catalog(tmp_path / "copies", [tmp_path / "root"])
+    assert not (tmp_path / "copies" / "counting" / "README.md").exists()
 
 
 async def test_where_no_stack_runs_there_is_nothing_to_try(tmp_path: Path) -> None:

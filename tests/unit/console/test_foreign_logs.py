@@ -89,7 +89,7 @@ def test_a_time_without_a_zone_is_taken_as_utc(tmp_path: Path) -> None:
 
 def test_results_of_verifiers_are_read_as_rollouts(tmp_path: Path) -> None:
     files = opened(LOGS, cache=tmp_path)
-    assert files.runs.runs.keys() == {"results", "sums"}
+    assert files.runs.runs.keys() == {"results", "sums", "traces"}
     found = files.find(read_query({"run": "results"})).places
     told = [files.view(place) for place in found]
     assert [(one["task"], one["repeat"], one["reward"]) for one in told] == [
@@ -106,6 +106,45 @@ def test_results_of_verifiers_are_read_as_rollouts(tmp_path: Path) -> None:
     assert orjson.loads(row["response"]["output"][0]["arguments"]) == {"x": 1, "y": 2}
     assert row["responses_create_params"]["tools"][0]["name"] == "add"
     assert row["answer"] == "sum is 3"
+
+
+def test_traces_of_verifiers_are_read_as_rollouts(tmp_path: Path) -> None:
+    files = opened(LOGS / "traces.jsonl", cache=tmp_path)
+    found = files.find(Query()).places
+    shown = [files.view(place) for place in found]
+    assert [(one["task"], one["repeat"], one["reward"], one["kind"]) for one in shown] == [
+        (0, 0, 1.0, ""),
+        (0, 1, 0.0, ""),
+        (1, 0, 0.0, ""),
+        (1, 1, None, "ProviderError"),
+    ]
+    assert {one["agent"] for one in shown} == {"letters_and_sums"}
+    assert (shown[0]["tools"], shown[0]["tokens"]) == (("bash",), 24)
+    assert shown[0]["title"].startswith("Spell 'jacketkitten' backward.")
+    assert (shown[0]["components"]["boxed"], shown[0]["components"]["scores.correct"]) == (1.0, 1.0)
+    assert shown[0]["began"] > 1.7e9
+    row = orjson.loads(files.line(found[0]))
+    kinds = [item["type"] for item in row["response"]["output"]]
+    assert kinds == ["message", "function_call", "function_call_output", "message"]
+    assert row["answer"] == "nettiktekcaj"
+    assert b"base_url" not in files.line(found[0])
+
+
+def test_an_episode_of_many_agents_or_of_none_is_read_too(tmp_path: Path) -> None:
+    episode = orjson.loads((LOGS / "traces.jsonl").read_bytes().splitlines()[0])
+    [trace] = episode["traces"]
+    other = {**trace, "agent": {**trace["agent"], "name": "judge"}}
+    early = {**episode, "traces": [], "errors": [{"type": "EnvError", "message": "no box"}]}
+    looped = {**trace, "nodes": [{**one, "parent": 4} for one in trace["nodes"]], "rewards": {"correct": None}}
+    lines = [{**episode, "traces": [trace, other]}, early, {**episode, "traces": [looped]}]
+    path = write_lines(tmp_path / "traces.jsonl", [*lines, b"{torn\n"])
+    shown = views(opened(path, cache=tmp_path / "cache"))
+    assert [(one["agent"], one["repeat"], one["reward"], one["kind"]) for one in shown] == [
+        ("letters_and_sums", 0, 1.0, ""),
+        ("letters_and_sums.judge", 0, 1.0, ""),
+        ("letters_and_sums", 1, None, "EnvError"),
+        ("letters_and_sums", 2, None, ""),
+    ]
 
 
 def test_results_that_grow_are_read_again_and_a_torn_line_stays_out(tmp_path: Path) -> None:

@@ -56,14 +56,16 @@ async def test_without_any_part_the_page_still_says_how_the_servers_are(bench: B
     assert (logs["names"], logs["problem"]) == ([], "No process of this stack keeps a log that the console can read.")
 
 
-async def test_where_servers_are_containers_it_is_said_who_has_their_logs(
+async def test_where_servers_are_containers_it_is_said_what_is_not_sent_here(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (bench.folder / "mcqa-1.log").write_text("one\n")
     bench.show({})
     monkeypatch.setattr("gym.console.app.ROUTER", "localhost")  # in whose name this test asks
-    async with stack_over(bench, StackParts(contained=True)) as visitor:
+    async with stack_over(bench, StackParts(contained=True, logs=bench.folder)) as visitor:
         logs = await told(visitor, "/view/api/stack/logs")
-    assert logs["problem"] == "The engine has the logs of containers, and the console has no access to it."
+    assert (logs["names"], logs["problem"]) == (["mcqa-1"], "")
+    assert "gym logs NAME" in logs["note"]
 
 
 async def test_what_the_runtime_and_the_broker_tell_is_shown(bench: Bench, backends: list[Backend]) -> None:

@@ -80,8 +80,20 @@ async def test_a_file_deleted_while_open_is_an_empty_list_and_comes_back(caller:
     assert (await answer(caller, "list"))["total"] == 0
     assert (await answer(caller, "groups"))["groups"] == []
     assert (await caller.get(f"{API}/rollout/x:1/row")).status == 404
+    assert (await answer(caller, "summary"))["notices"] == [f"{path} is not there any more"]
     path.write_bytes(whole)
     assert (await answer(caller, "list"))["total"] == 3
+    assert (await answer(caller, "summary"))["notices"] == []
+
+
+async def test_that_no_note_can_be_stored_is_said_before_one_is_written(caller: Caller, path: Path) -> None:
+    notes = path.with_name("x_notes.jsonl")
+    notes.symlink_to(path.with_name("elsewhere"))
+    assert (await answer(caller, "summary"))["notices"] == [
+        f"{notes} is not a plain file: flags and notes cannot be stored."
+    ]
+    notes.unlink()
+    assert (await answer(caller, "summary"))["notices"] == []
 
 
 async def test_a_file_rewritten_while_open_never_gives_another_line_for_the_one_that_was_listed(
