@@ -112,6 +112,13 @@ def test_a_scaffold_s_rows_name_an_agent_of_its_config(scaffold: Path) -> None:
     assert agents or "policy_model" in config
 
 
+def test_the_adapter_of_a_new_text_environment_is_at_most_35_lines(tmp_path: Path) -> None:
+    (shape,) = [one for one in SHAPES if one.name == "text_environment"]
+    shipped = [asset_dir("servers") / "resources" / name for name in ("textarena", "gymnasium")]
+    lines = {one.name: len((one / "app.py").read_text("utf-8").splitlines()) for one in (make(shape, tmp_path), *shipped)}
+    assert {name: count for name, count in lines.items() if count > 35} == {}
+
+
 def run(folder: Path, module: str, *words: str) -> None:
     command = [sys.executable, "-m", module, *words]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
