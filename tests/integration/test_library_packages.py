@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -231,3 +232,19 @@ def test_an_environment_of_pypi_for_verifiers(stack: Stack) -> None:
     assert failed == []
     assert done[0]["reward"] > 0
     assert done[0]["metrics"] == {"prosody_reward": done[0]["reward"], "num_turns": 1.0}
+
+
+def test_a_taskset_of_pypi_for_verifiers(stack: Stack) -> None:
+    """Of its author's own, for verifiers 0.4; its tasks never come to an end."""
+    taskset = {"id": "marble-v1"}
+    stack.add("verifiers", "marble_env", "marble-v1==0.1.0", environment={"taskset": taskset})
+    rows = stack.rows_of("marble_env", "-n", "2", "--", "--taskset", json.dumps(taskset))
+    solved = rows[0]["task"]
+    ring = re.escape(f"centred at ({solved['ring'][0]:.0f}, {solved['ring'][1]:.0f})")
+    layout = f"```json\n{json.dumps(solved['solution'])}\n```"
+    stack.up(
+        [{"when": {"user": ring}, "say": layout}, {"when": {}, "say": "```json\n[]\n```"}], {"marble_env": "play_agent"}
+    )
+    done, failed = stack.roll_out("marble_env", rows)
+    assert (failed, [one["reward"] for one in done]) == ([], [1.0, 0.0])
+    assert [one["scores"]["answered_legally"]["score"] for one in done] == [1.0, 0.0]
