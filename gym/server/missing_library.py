@@ -1,4 +1,4 @@
-"""Says what a server's environment lacks, where its code imports a library that is not there or another version of it."""
+"""Says what a server's environment lacks: a library that its code imports, or another version of it."""
 
 from __future__ import annotations
 
