@@ -8,7 +8,7 @@ _OF_OPENAI_GYM = frozenset(("make", "register", "Env", "Wrapper", "spaces", "wra
 
 
 def __getattr__(name: str) -> NoReturn:
-    """Called for what the package does not have: code that means OpenAI's `gym` is told so."""
+    """Called for what the package does not have: code that means OpenAI's `gym` gets an error that says so."""
     if name in _OF_OPENAI_GYM:
         raise ImportError(
             f"gym.{name}: `import gym` is Compose Gym here, not OpenAI's gym; its successor does the same: "

@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from gym.runtime.trial_broker import TrialAccess
     from gym.server.base import ServerApp
     from gym.server.cases import Case, CaseOutcome
     from gym.server.testing import Rows
@@ -48,6 +50,27 @@ def gym_stack() -> Iterator[StackStarts]:
     starts = StackStarts()
     yield starts
     starts.stop()
+
+
+@pytest.fixture(scope="module")
+def sandbox_broker() -> Iterator[Callable[..., TrialAccess]]:
+    """`sandbox_broker()`: a broker with real sandboxes, for `MyServer.app(fields, name=..., **broker.settings)`.
+
+    `provider` is which sandboxes; other options are the grant's, as in a configuration.
+    """
+    from gym.runtime.trial_broker import trial_broker  # noqa: PLC0415
+
+    with ExitStack() as brokers:
+        started: dict[str, TrialAccess] = {}
+
+        def start(provider: str = "subprocess", **grant: Any) -> TrialAccess:
+            key = repr((provider, sorted(grant.items())))
+            if key not in started:
+                full = {"images": ["*"], "warm": 0, **grant}
+                started[key] = brokers.enter_context(trial_broker(full, provider))
+            return started[key]
+
+        yield start
 
 
 class StackStarts:

@@ -91,7 +91,7 @@ def read_requirements(path: Path, faults: list[str]) -> list[LockedPackage]:
 
 
 def installed_licences(also: Iterable[Path] = ()) -> dict[str, str]:
-    """By normal name; "" where the metadata cannot be told."""
+    """By normal name; "" where the metadata does not say."""
     places = [*sys.path, *map(str, also)]
     found = {}
     for one in metadata.distributions(path=places):

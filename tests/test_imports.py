@@ -89,6 +89,16 @@ print(*(name for name in sys.modules if name.partition(".")[0] == "gym"))
     assert len(loaded) <= BROKER_MODULES, sorted(loaded)
 
 
+def test_a_server_starts_without_what_only_its_docs_need() -> None:
+    """FastAPI is a third of what the SDK costs to import, and most servers are never asked for their docs."""
+    script = """
+import sys, gym.server.serve, gym.server.agent, gym.server.model, gym.server.resources
+print(*({name.partition(".")[0] for name in sys.modules} & {"fastapi", "starlette", "openai", "yaml", "jinja2", "rich"}))
+"""
+    loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
+    assert not loaded
+
+
 def test_every_package_of_the_checkout_has_a_place_in_the_order() -> None:
     packages = {package_of(path) for path in sources()}
     assert packages == set(ORDER)

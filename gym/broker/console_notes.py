@@ -43,7 +43,7 @@ class ConsoleNotes:
         try:
             write_note(self._folder / name, note)
         except OSError as error:
-            log.debug("the console could not be told: %s", error)
+            log.debug("the console could not be reached: %s", error)
 
 
 def sandbox_notes(broker: Broker) -> SandboxNotes:

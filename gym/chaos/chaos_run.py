@@ -229,8 +229,8 @@ def _not_there(setup: ChaosSetup, there: set[str]) -> list[str]:
 
 def _words(found: Recovery) -> str:
     times = {"out of the routes": found.out, "served": found.served, "whole": found.whole}
-    told = [f"{what} after {seconds:.1f} s" for what, seconds in times.items() if seconds is not None]
-    return ", ".join(told) + ("" if found.whole is not None else f"; not whole within {GIVE_UP_SECONDS:g} s")
+    words = [f"{what} after {seconds:.1f} s" for what, seconds in times.items() if seconds is not None]
+    return ", ".join(words) + ("" if found.whole is not None else f"; not whole within {GIVE_UP_SECONDS:g} s")
 
 
 def _words_of(report: ChaosReport) -> str:

@@ -1,4 +1,4 @@
-"""What a chaos run is told, and a fault as a value."""
+"""The options of a chaos run, and a fault as a value."""
 
 from __future__ import annotations
 

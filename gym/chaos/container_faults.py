@@ -43,7 +43,7 @@ class ComposeTarget:
         names = tuple(_short(one) for one in running)
         services = {_short(one): one.service for one in running}
         has_broker = SANDBOX in services.values()
-        # Without a broker nobody but the user starts again what `docker kill` ended; and nobody starts the broker.
+        # Without a broker only the user starts again what `docker kill` ended; the same holds for the broker.
         killed = tuple(name for name in names if has_broker and services[name] != SANDBOX)
         crashed = tuple(name for name in names if services[name] != ROUTER or os.geteuid() == 0)
         found = [
@@ -125,7 +125,7 @@ def _short(one: Container) -> str:
 
 
 def _end_by_itself(client: docker.DockerClient, id: str) -> None:
-    """The engine's restart policy acts: nobody asked for the end."""
+    """The engine's restart policy acts: no command asked for the end."""
     pid = client.api.inspect_container(id)["State"]["Pid"]
     try:
         os.kill(pid, signal.SIGKILL)

@@ -54,7 +54,7 @@ class PacketRules:
 
     @contextlib.contextmanager
     def _dropped(self, client: docker.DockerClient, id: str, rule: Sequence[str]) -> Iterator[None]:
-        """Whoever has a connection hears nothing; loopback stays, as with a cable that is pulled."""
+        """Peers with a connection hear nothing; loopback stays, as with a cable that is pulled."""
         enter = _enter(client, id)
         rules = [("INPUT", "!", "-i", "lo", *rule), ("OUTPUT", "!", "-o", "lo", *rule)]
         for one in rules:

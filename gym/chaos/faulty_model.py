@@ -1,4 +1,4 @@
-"""A proxy before a model's endpoint, in a thread of its own: it refuses, fails, dawdles or breaks off when told to."""
+"""A proxy before a model's endpoint, in a thread of its own: it refuses, fails, dawdles or breaks off on request."""
 
 from __future__ import annotations
 

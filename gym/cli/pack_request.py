@@ -167,13 +167,13 @@ def _configs_in(folders: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def _check_secrets(configs: list[Path]) -> None:
-    """Whoever pulls an image reads its configuration."""
+    """All who pull an image can read its configuration."""
     for config in configs:
         for path, node in walk(read_yaml(config, str(config))):
             value = node.value
             if path and is_secret_key(str(path[-1])) and isinstance(value, str) and value and "${" not in value:
                 raise UserError(
-                    f"{config}:{node.line}: `{path[-1]}` is written there, and whoever pulls the image would read it.",
+                    f"{config}:{node.line}: `{path[-1]}` is written there, and all who pull the image could read it.",
                     f"Write ${{oc.env:{str(path[-1]).upper()}}}, and set that variable where the image is started.",
                 )
 

@@ -26,8 +26,8 @@ def name_files(saved: Sequence[SavedFile], cwd: Path) -> str:
 
 def describe_changes(changes: Iterable[Change], *, images: bool) -> str:
     """`tally replaced (configuration changed)`. What is installed takes long, so it is said."""
-    told = [_describe(one, images=images) for one in changes if one.action != "keep"]
-    return "; ".join(told) or "nothing changes for the servers"
+    changed = [_describe(one, images=images) for one in changes if one.action != "keep"]
+    return "; ".join(changed) or "nothing changes for the servers"
 
 
 def describe_reload(names: Sequence[str], *, built: bool) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-TERMINAL_SECONDS: Final = 3.0  # of silence, where nobody said what is going on
+TERMINAL_SECONDS: Final = 3.0  # of silence, where the command has not said what is going on
 PIPE_SECONDS: Final = 10.0
 FRAME_SECONDS: Final = 0.1
 FRAMES: Final = "|/-\\"
@@ -52,14 +52,14 @@ class SignOfLife:
     @contextmanager
     def telling(self, words: Words) -> Iterator[None]:
         """What is going on meanwhile, in words that may change."""
-        told = (words, time.monotonic())
+        entry = (words, time.monotonic())
         with self._lock:
-            self._words.append(told)
+            self._words.append(entry)
         try:
             yield
         finally:
             with self._lock:
-                self._words.remove(told)
+                self._words.remove(entry)
             self.said()
 
     @contextmanager

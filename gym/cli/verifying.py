@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from gym.cli.audit.subject import AuditFinding
-from gym.cli.trial_broker import trial_broker
 from gym.cli.trial_services import fields_with_services, trial_services
 from gym.config import CatalogEntry, own_fields
 from gym.config.strict import declares_strict
 from gym.data.row_servers import known_fields
 from gym.programs import run_program
+from gym.runtime.trial_broker import trial_broker
 from gym.server.cases import CASES, CaseOutcome
 
 SECONDS = 3600.0  # only what hangs takes so long, on however busy a machine
@@ -59,7 +59,7 @@ def _run(module: str, entry: CatalogEntry, find_python: FindPython, more: Mappin
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as trial:
         out = Path(scratch) / "out.jsonl"
         argv = (str(find_python(entry)), "-m", module, str(entry.directory), str(out))
-        access = trial.enter_context(trial_broker(grant)) if isinstance(grant, dict) else {}
+        access = trial.enter_context(trial_broker(grant)).environ if isinstance(grant, dict) else {}
         addresses = trial.enter_context(trial_services(entry, os.environ))
         fields = {**case_fields(entry), **fields_with_services(entry, addresses)}
         spec = {"name": entry.name, "fields": fields, **more}

@@ -64,8 +64,8 @@ def _open(
     rollouts = _lock(paths)
     failures = -1
     try:
-        anew = fresh or begins_anew(paths, identity, os.fstat(rollouts).st_size)
-        if anew and (moved := _move_aside(paths)):
+        starts_over = fresh or begins_anew(paths, identity, os.fstat(rollouts).st_size)
+        if starts_over and (moved := _move_aside(paths)):
             notices.append(f"the old files are now {', '.join(one.name for one in moved)}")
             if not paths.rollouts.exists():
                 moved_away, rollouts = rollouts, _lock(paths)

@@ -24,7 +24,7 @@ _sync = getattr(os, "fdatasync", os.fsync)
 class Sink:
     """Lines for one file. `close` returns when all of them are on the disk.
 
-    `on_disk` is told how many of them are there already, as often as that grows.
+    `on_disk` is called with how many of them are there already, as often as that grows.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ Count = Annotated[int, Field(ge=0)]
 class CollectorModel(BaseModel):
     """A collector's report, perhaps of another version: unknown fields are left out."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
 
 class AgentView(CollectorModel):

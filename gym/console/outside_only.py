@@ -55,7 +55,7 @@ def _is_page(path: str) -> bool:
 
 
 async def _addresses(name: str) -> frozenset[str]:
-    """None that answers: nobody is the router."""
+    """None that answers: no caller is the router."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except OSError:

@@ -39,12 +39,20 @@ def processes_of(plan: Plan) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def digest_of_process(plan: Plan, process: str, replicas: Collection[str]) -> str:
-    """Of one process: that of its instance, or of all that are in it."""
-    owners = [next(one for one in plan.services if replica in one.replica_ids()) for replica in replicas]
-    if process in replicas:
-        return owners[0].digest
-    return digest_value([[one.name, one.digest] for one in owners])[:32]
+def owners_of(plan: Plan) -> dict[str, Service]:
+    """The instance of each replica."""
+    return {replica: service for service in plan.services for replica in service.replica_ids()}
+
+
+def digests_of_processes(plan: Plan) -> dict[str, str]:
+    """Of each: that of its instance, or of all that are in it."""
+    owners = owners_of(plan)
+    return {
+        process: owners[process].digest
+        if process in owners
+        else digest_value([[owners[one].name, owners[one].digest] for one in replicas])[:32]
+        for process, replicas in processes_of(plan).items()
+    }
 
 
 def _may_share(plan: Plan, service: Service, secrets: Collection[str]) -> bool:

@@ -47,7 +47,7 @@ def addresses_in_containers(plan: Plan) -> Addresses:
 
 
 def addresses_here(router: str, folder: str) -> Addresses:
-    """For programs on the same machine. `router` is `host:port`; the broker of a local stack tells nobody its own."""
+    """For programs on the same machine. `router` is `host:port`; a local stack's broker does not publish its own."""
     return Addresses(router, "", PROMETHEUS_URL, "http://127.0.0.1:16686", f"{folder}/dashboards")
 
 

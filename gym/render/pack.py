@@ -37,8 +37,8 @@ class PackManifest(Value):
 
 
 def pack_labels(manifest: PackManifest, *, description: str, licence: str) -> dict[str, str]:
-    told = {TITLE: manifest.name, DESCRIPTION: description, LICENCES: licence}
-    return {**{key: value for key, value in told.items() if value}, labels.PACK: manifest.model_dump_json()}
+    found = {TITLE: manifest.name, DESCRIPTION: description, LICENCES: licence}
+    return {**{key: value for key, value in found.items() if value}, labels.PACK: manifest.model_dump_json()}
 
 
 def render_pack(image: str) -> str:

@@ -1,4 +1,4 @@
-"""What a distribution's metadata says of its licence -> an SPDX expression, or "" where it cannot be told. Pure."""
+"""What a distribution's metadata says of its licence -> an SPDX expression, or "" where it does not say. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plan -> the batch script that Slurm is given. No secret is in it, for whoever may see a job may read its script.
+"""Plan -> the batch script that Slurm is given. No secret is in it, for all who may see a job may read its script.
 
 Its paths begin where sbatch was typed: `.gym/<stack>` there, on a file system that all nodes share.
 """

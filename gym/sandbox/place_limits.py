@@ -30,7 +30,7 @@ class PlaceLimits(BaseModel):
 
 @asynccontextmanager
 async def kept_if_ready(box: Sandbox) -> AsyncIterator[None]:
-    """Around what makes it ready: where that fails, nobody would ever delete it."""
+    """Around what makes it ready: where that fails, nothing else would delete it."""
     try:
         yield
     except BaseException:

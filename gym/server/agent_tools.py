@@ -29,7 +29,7 @@ class AgentTool(Reference):
     """`{type: responses_api_agents, name, description}`: an agent that this one's model may call as a tool."""
 
     description: str = ""
-    """What the model is told the tool is for."""
+    """The description that the model is given."""
     max_calls: int | None = Field(default=20, ge=1)
     """Calls of it in one rollout; `null`: as many as the budgets allow."""
 

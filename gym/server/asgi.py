@@ -1,6 +1,6 @@
 """The hot routes of a server: a dictionary in front of FastAPI, raw bodies in, raw bodies out.
 
-FastAPI keeps the app, its docs and the cool routes; what a rollout pays for goes past it (a third of the CPU per call).
+FastAPI has the docs and the cold routes; what a rollout pays for goes past it (a third of the CPU per call).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
 from gym.server.call_counts import CallCounts
@@ -18,6 +18,9 @@ from gym.server.errors import error_to_failure
 from gym.server.one_write import EXCHANGE, Exchange
 from gym.wire.failures import RolloutError
 from gym.wire.json_text import repair_body, write_json
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -76,6 +79,20 @@ class Answer(NamedTuple):
 
 
 Handler = Callable[[Call], Awaitable[Answer]]
+
+
+@dataclass(frozen=True)
+class Route:
+    """A hot route and what the docs say of it."""
+
+    path: str
+    handler: Handler
+    summary: str = ""
+    request: type[BaseModel] | None = None
+    response: type[BaseModel] | None = None
+    method: str = "POST"
+
+
 CURRENT: ContextVar[Call | None] = ContextVar("call", default=None)  # what is being served, for calls that it causes
 
 
@@ -87,8 +104,9 @@ class HotRoutes:
     server: str  # the instance's name, for errors
     role: str  # what a bug here is called: "resources", "agent", "model"
     routes: Mapping[tuple[str, str], Handler]
-    find_tool: Callable[[str], Handler | None] | None = None  # of a path no route has: tools known only at run time
+    find_route: Callable[[str, str], Handler | None] | None = None  # of what is not in `routes`, by method and path
     mask: Callable[[RolloutError], RolloutError] | None = None  # takes the server's own secrets out of a failure
+    quiet: Mapping[tuple[str, str], Callable[[], Answer]] = field(default_factory=dict)  # neither counted nor timed
     counts: CallCounts = field(default_factory=CallCounts)
     in_flight: int = field(default=0)
 
@@ -96,8 +114,8 @@ class HotRoutes:
         if scope["type"] == "http":
             path, rollout_id, session = self._split(scope["path"])
             handler = self.routes.get((scope["method"], path))
-            if handler is None and self.find_tool is not None and scope["method"] == "POST":
-                handler = self.find_tool(path)
+            if handler is None and self.find_route is not None:
+                handler = self.find_route(scope["method"], path)
             if handler is not None:
                 self.in_flight += 1
                 try:
@@ -106,9 +124,22 @@ class HotRoutes:
                 finally:
                     self.in_flight -= 1
                 return
+            if (answer := self.quiet.get((scope["method"], path))) is not None:
+                await send_answer(send, self._answer_quietly(answer))
+                return
             prefix = next((value for key, value in scope["headers"] if key == b"x-forwarded-prefix"), b"")
             scope = {**scope, "root_path": prefix.decode("latin-1")} if prefix else scope  # /docs behind the router
         await self.app(scope, receive, send)
+
+    def _answer_quietly(self, answer: Callable[[], Answer]) -> Answer:
+        try:
+            return answer()
+        except Exception as error:  # noqa: BLE001 (an author's `health`: it says what is wrong, and the server serves on)
+            return failure_to_answer(self._failure(error))
+
+    def _failure(self, error: Exception, rollout_id: str = "") -> RolloutError:
+        failure = error_to_failure(error, server=self.server, role=self.role, rollout_id=rollout_id)
+        return failure if self.mask is None else self.mask(failure)
 
     def _split(self, path: str) -> tuple[str, str, str]:
         """Path, rollout id and session id."""
@@ -136,9 +167,7 @@ class HotRoutes:
                 return
             raise
         except Exception as error:  # noqa: BLE001 (the one boundary of a server: every failure becomes data)
-            failure = error_to_failure(error, server=self.server, role=self.role, rollout_id=call.rollout_id)
-            failure = failure if self.mask is None else self.mask(failure)
-            answer = failure_to_answer(failure, call.failure_headers, call.dialect)
+            answer = failure_to_answer(self._failure(error, call.rollout_id), call.failure_headers, call.dialect)
         finally:
             caller.forget()
         self.counts.add(time.perf_counter() - began, answer.status)

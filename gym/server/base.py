@@ -11,46 +11,31 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from dataclasses import fields as fields_of
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast, get_type_hints
 
 import orjson
-from fastapi import FastAPI
-from pydantic import BaseModel
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 
 from gym import __version__
 from gym.errors import GymError
 from gym.http.tracing import TRACING, Tracer, start_tracing, stop_tracing
-from gym.labels import HEADER_ERROR
-from gym.server.asgi import Answer, Call, Handler, HotRoutes, Receive, Scope, Send
+from gym.server.asgi import Answer, Call, Handler, HotRoutes, Receive, Route, Scope, Send
 from gym.server.config import ServerConfig, Settings, parse_config, read_settings
 from gym.server.errors import error_to_failure
 from gym.server.kept_memory import keep_freed_memory
 from gym.server.own_secrets import OwnSecrets
 from gym.server.peer_token import is_stranger, refuse_stranger
-from gym.server.schema_pages import add_docs
 from gym.server.traced_routes import TracedRoutes
 from gym.wire import sse
+from gym.wire.failures import RolloutError
 from gym.wire.json_text import write_json
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 log = logging.getLogger("gym.server")
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Route:
-    """A hot route and what the docs say of it."""
-
-    path: str
-    handler: Handler
-    summary: str = ""
-    request: type[BaseModel] | None = None
-    response: type[BaseModel] | None = None
-    method: str = "POST"
 
 
 class ServerPart:
@@ -118,9 +103,18 @@ class Server:
     def extend(self, app: FastAPI) -> None:
         """Add routes of your own that are not tools."""
 
+    @property
+    def has_own_routes(self) -> bool:
+        """Whether `extend` has to be called at the start."""
+        return type(self).extend is not Server.extend
+
     def find_tool(self, path: str) -> Handler | None:
         """What answers a POST to a path that no route has: where tools are known only once a rollout has begun."""
         return None
+
+    def find_route(self, method: str, path: str) -> Handler | None:
+        """What answers where no route has that path."""
+        return self.find_tool(path) if method == "POST" else None
 
     def health(self) -> dict[str, Any]:
         return {}
@@ -197,13 +191,16 @@ class ServerApp:
             raise
         routes = server.routes()
         table = {(route.method, route.path): route.handler for route in routes}
-        find: Callable[[str], Handler | None] = server.find_tool
+        find: Callable[[str, str], Handler | None] = server.find_route
         if TRACING.tracer is not None:
             traced = TracedRoutes(TRACING.tracer, server.name, server.role)
             table, find = traced.table(table), traced.finder(find)
+        cold = ColdApp(server, routes)
+        if server.has_own_routes:
+            cold.make()  # an author's mistake ends the start
         self.server = server
-        app = _make_fastapi(server, routes, lambda: hot.counts.view(hot.in_flight, server._calls_made()))
-        self._hot = hot = HotRoutes(app, server.name, server.role, table, find, server.own_secrets.mask_failure)
+        self._hot = hot = HotRoutes(cold, server.name, server.role, table, find, server.own_secrets.mask_failure)
+        hot.quiet = _quiet_routes(server, lambda: hot.counts.view(hot.in_flight, server._calls_made()))
         return hot
 
     async def stop(self) -> None:
@@ -244,6 +241,40 @@ class ServerApp:
         await send({"type": "lifespan.shutdown.complete"})
 
 
+class ColdApp:
+    """What is rarely asked for: docs, an author's routes, what is not there. FastAPI is imported when it first is."""
+
+    def __init__(self, server: Server, routes: list[Route]) -> None:
+        self._server, self._routes = server, routes
+        self._app: FastAPI | None = None
+
+    def make(self) -> FastAPI:
+        if self._app is None:
+            from gym.server.cold_routes import make_fastapi  # noqa: PLC0415 (most servers are never asked)
+
+            about = self._server.config.description or ""
+            self._app = make_fastapi(self._server.name, about, self._routes, self._failure)
+            self._server.extend(self._app)
+        return self._app
+
+    def _failure(self, error: Exception) -> RolloutError:
+        server = self._server
+        return server.own_secrets.mask_failure(error_to_failure(error, server=server.name, role=server.role))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.make()(scope, receive, send)
+
+
+def _quiet_routes(server: Server, work: Callable[[], dict[str, Any]]) -> dict[tuple[str, str], Callable[[], Answer]]:
+    known = {"status": "ok", "name": server.name, "type": server.server_type}
+    started = round(time.time(), 3)
+
+    def health() -> Answer:
+        return json_answer({**known, "version": __version__, "started": started, "work": work(), **server.health()})
+
+    return {("GET", "/healthz"): health, ("GET", "/"): lambda: json_answer(known)}
+
+
 def _facts_for_traces(settings: Settings) -> dict[str, str]:
     return {"service.instance.id": settings.replica} if settings.replica else {}
 
@@ -254,52 +285,6 @@ def find_parts(kind: type[Server]) -> dict[str, ServerPart]:
     for one in reversed(kind.__mro__):
         named |= vars(one)
     return {name: value for name, value in named.items() if isinstance(value, ServerPart)}
-
-
-def _make_fastapi(server: Server, routes: list[Route], work: Callable[[], dict[str, Any]]) -> FastAPI:
-    about = server.config.description or ""
-    app = FastAPI(title=server.name, version=__version__, description=about, docs_url=None, redoc_url=None)
-    add_docs(app)
-    started = round(time.time(), 3)
-
-    @app.get("/healthz", summary="Ready?")
-    async def healthz() -> JSONResponse:
-        health = {"status": "ok", "name": server.name, "type": server.server_type, "version": __version__}
-        return JSONResponse({**health, "started": started, "work": work(), **server.health()})
-
-    @app.get("/", include_in_schema=False)
-    async def alive() -> JSONResponse:
-        return JSONResponse({"status": "ok", "name": server.name, "type": server.server_type})
-
-    @app.exception_handler(Exception)
-    async def on_error(_: Request, error: Exception) -> Response:
-        failure = server.own_secrets.mask_failure(error_to_failure(error, server=server.name, role=server.role))
-        return Response(failure.to_body(), failure.status, {HEADER_ERROR: failure.kind}, "application/json")
-
-    server.extend(app)
-    cool = app.openapi
-    setattr(app, "openapi", lambda: _document(cool(), routes))  # noqa: B010 (mypy refuses an assigned method)
-    return app
-
-
-def _document(schema: dict[str, Any], routes: list[Route]) -> dict[str, Any]:
-    """FastAPI's schema of the cool routes, and the hot ones beside them."""
-    components = schema.setdefault("components", {}).setdefault("schemas", {})
-    for route in routes:
-        operation: dict[str, Any] = {"summary": route.summary or route.path, "responses": {}}
-        if route.request is not None:
-            operation["requestBody"] = {"required": True, "content": _content(route.request, components)}
-        answer = _content(route.response, components) if route.response else {"application/json": {"schema": {}}}
-        operation["responses"] = {"200": {"description": "OK", "content": answer}, "422": {"description": "Bad body"}}
-        schema["paths"].setdefault(route.path, {})[route.method.lower()] = operation
-    return schema
-
-
-def _content(model: type[BaseModel], components: dict[str, Any]) -> dict[str, Any]:
-    described = model.model_json_schema(ref_template="#/components/schemas/{model}")
-    components.update(described.pop("$defs", {}))
-    components[model.__name__] = described
-    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
 
 
 def event_answer(events: bytes, headers: tuple[tuple[bytes, bytes], ...] = (), *, whole: Any = None) -> Answer:

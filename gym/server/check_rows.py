@@ -10,9 +10,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from gym.errors import GymError, Problem, UserError
+from gym.server.author_hook import Hook
 from gym.server.base import ServerApp
 from gym.server.config import Settings
-from gym.server.resources import Hook, ResourcesServer
+from gym.server.resources import ResourcesServer
 from gym.wire.expected import expected_at
 from gym.wire.failures import RolloutError
 from gym.wire.rows import Row, VerifyRequest, read_body

@@ -77,7 +77,7 @@ class Settings:
     upstreams: str = ""  # folder from which a model reads other addresses of its provider at run time
     sandbox_url: str = ""  # of the broker; "" for an instance that holds no grant
     sandbox_token: str = field(default="", repr=False)
-    peer_token: str = field(default="", repr=False)  # what callers have to show; "": nobody has to
+    peer_token: str = field(default="", repr=False)  # what callers have to show; "": none
     telemetry: Telemetry = Telemetry()  # whether it reports spans
 
     def sandbox_access(self) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails, to_json
 from gym.wire.expected import expected_at
 from gym.wire.failures import KINDS, FailureKind, RolloutError
 
-FINDINGS = 50  # of one body that are told
+FINDINGS = 50  # of one body that are shown
 SHOWN_INPUT = 1_000  # letters of what was found at a place
 log = logging.getLogger("gym.server")
 _LIBRARIES = (sysconfig.get_paths()["purelib"], sysconfig.get_paths()["stdlib"], str(Path(__file__).parents[1]))

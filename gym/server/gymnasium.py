@@ -14,11 +14,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
 from gym.server.asgi import Answer, Call
+from gym.server.author_hook import Hook
 from gym.server.base import Route, json_answer
 from gym.server.config import Settings
 from gym.server.errors import validation_message
-from gym.server.resources import Hook, ResourcesConfig, ResourcesServer
-from gym.server.score import Score
+from gym.server.resources import ResourcesConfig, ResourcesServer
+from gym.server.score import Score, reward_fields
 from gym.wire import items
 from gym.wire.failures import RolloutError
 from gym.wire.json_text import write_json
@@ -79,7 +80,7 @@ class Episode(Generic[S]):
     last_reply: bytes = b""
     shown: Observation = None  # the first observation, where `/seed_session` opened the episode
     acting: asyncio.Lock = field(default_factory=asyncio.Lock)  # one action at a time
-    failure: Exception | None = None  # of a step: what came of it nobody knows, so nothing is paid
+    failure: Exception | None = None  # of a step: its outcome is unknown, so nothing is paid
 
 
 class GymnasiumServer(ResourcesServer[Episode[S]], Generic[S]):
@@ -160,7 +161,7 @@ class GymnasiumServer(ResourcesServer[Episode[S]], Generic[S]):
             if episode.done:
                 raise RolloutError("row", "this episode is over: POST /reset begins another")
             step = await self.play(episode, action)
-            reply = {**step.to_dict(), **self._reward_fields(step.reward)}
+            reply = {**step.to_dict(), **reward_fields(step.reward)}
             episode.last_id, episode.last_reply = step_id, write_json(reply)
             return Answer(episode.last_reply)
 

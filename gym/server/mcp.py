@@ -6,13 +6,13 @@ A rollout's session travels in a signed header that `/seed_session` hands out, b
 from __future__ import annotations
 
 import re
-from typing import Any
-
-from fastapi import FastAPI
-from starlette.routing import Route
+from typing import TYPE_CHECKING, Any
 
 from gym.errors import UserError
 from gym.server.mcp_tokens import TOKEN_HEADER, ToolServer, sign_session
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 PATH = "/mcp"
 
@@ -24,6 +24,8 @@ def advert(server: ToolServer, session_id: str) -> dict[str, Any]:
 
 
 def mount(app: FastAPI, server: ToolServer) -> None:
+    from starlette.routing import Route  # noqa: PLC0415 (imported with FastAPI, which most servers never need)
+
     try:
         from gym.server.mcp_endpoint import McpEndpoint  # an idle server without MCP is not to pay 25 MB for it
     except ImportError as error:

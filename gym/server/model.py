@@ -11,13 +11,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import orjson
-from fastapi import FastAPI
-from starlette.responses import JSONResponse
 
 from gym.errors import UserError
 from gym.http.tracing import TRACING
 from gym.labels import HEADER_ERROR, HEADER_POLICY
-from gym.server.asgi import Answer, Call
+from gym.server.asgi import Answer, Call, Handler
 from gym.server.base import Route, Server, event_answer, json_answer
 from gym.server.capture import Capture
 from gym.server.config import ServerConfig, Settings
@@ -31,11 +29,13 @@ from gym.wire.anthropic import error_to_message, estimate_tokens, messages_to_re
 from gym.wire.chat import completion_to_response, responses_to_chat
 from gym.wire.completions import chat_to_responses, response_to_completion
 from gym.wire.failures import RolloutError
+from gym.wire.json_text import write_json
 from gym.wire.policy_endpoint import URL, PolicyEndpoint, policy_of_headers
 from gym.wire.token_ids import TRIPLE
 from gym.wire.unread import read_with_items
 
 Body = dict[str, Any]
+MODELS = "/v1/models/"  # and a name
 
 
 class ModelConfig(ServerConfig):
@@ -107,11 +107,15 @@ class Model(Server):
             Route("/v1/messages", self.capture.recorded(self._on_messages), "Anthropic Messages"),
             Route("/v1/messages/count_tokens", self._on_count, "How long a Messages request is, about"),
             Route("/v1/models", self._on_models, "The models served here", method="GET"),
+            Route(MODELS + "{model}", self._on_model, "One of them", method="GET"),
             *self.capture.routes(),
         ]
 
-    def extend(self, app: FastAPI) -> None:
-        app.add_api_route("/v1/models/{model:path}", self._on_model, summary="One of them", methods=["GET"])
+    def find_route(self, method: str, path: str) -> Handler | None:
+        """The name of a model may have slashes."""
+        if method == "GET" and path.startswith(MODELS):
+            return self._on_model
+        return super().find_route(method, path)
 
     async def end(self) -> None:
         await self.capture.aclose()
@@ -155,14 +159,15 @@ class Model(Server):
         page = {"has_more": False, "first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {}
         return json_answer({"object": "list", "data": data, **page})
 
-    async def _on_model(self, model: str) -> JSONResponse:
+    async def _on_model(self, call: Call) -> Answer:
+        model = call.path.removeprefix(MODELS)
         known = (*self.model_names(), self.name)
         if model in known:
-            return JSONResponse(self._describe(model))
+            return json_answer(self._describe(model))
         what = f"there is no model {model!r} here; there is {' and '.join(known)}"
         error = RolloutError("row", what, server=self.name, status=404).to_dict()
         shown = {**error, "type": "not_found_error", "code": "model_not_found", "param": "model"}
-        return JSONResponse({"type": "error", "error": shown}, 404, {HEADER_ERROR: "row"})
+        return Answer(write_json({"type": "error", "error": shown}), 404, ((HEADER_ERROR.encode(), b"row"),))
 
     def _describe(self, model: str) -> Body:
         """In the words of both dialects that have a list of models."""

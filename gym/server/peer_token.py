@@ -1,4 +1,4 @@
-"""Servers that other machines can reach ask for the token of their stack; without one they ask nobody.
+"""Servers that other machines can reach ask for the token of their stack; without one they ask no caller.
 
 Loopback and a container's own network need none: `gym.labels.ENV_PEER_TOKEN` is set where replicas listen wider.
 """
@@ -20,7 +20,7 @@ REFUSAL: Final = (
 
 
 def peer_headers(environ: Mapping[str, str]) -> tuple[tuple[bytes, bytes], ...]:
-    """What a server sends to the others of its stack, and to nobody else."""
+    """What a server sends to the others of its stack, and to no other."""
     token = environ.get(ENV_PEER_TOKEN, "")
     return ((HEADER, token.encode()),) if token else ()
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
-import math
 import secrets
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from urllib.parse import quote
 
 import orjson
-from fastapi import FastAPI
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import from_json
 
@@ -23,12 +18,13 @@ from gym.http.pool import HttpClient
 from gym.labels import HEADER_CALL, HEADER_SEEDLESS, HEADER_SHARED
 from gym.server import mcp
 from gym.server.asgi import CURRENT, Answer, Call
+from gym.server.author_hook import Hook
 from gym.server.base import Route, Server, json_answer
 from gym.server.config import ServerConfig, Settings, addresses
-from gym.server.errors import error_text, own_validation_error, validation_detail, validation_message
+from gym.server.errors import error_text, validation_detail
 from gym.server.replicas import Peers
 from gym.server.rollout_client import RolloutClient
-from gym.server.score import Score
+from gym.server.score import reward_fields
 from gym.server.session import Session, SessionStore
 from gym.server.shared_sessions import SharedSessions
 from gym.server.state_types import state_adapter
@@ -37,18 +33,17 @@ from gym.server.tools import Tool, collect_tools, result_to_json
 from gym.server.workers import AnswerTooCostly
 from gym.wire import metrics
 from gym.wire.failures import RolloutError
-from gym.wire.json_text import lacks
 from gym.wire.pass_rates import pass_and_majority
 from gym.wire.rows import (
     ReverifyMode,
     Row,
     VerifyRequest,
     VerifyResponse,
-    has_plain_items,
-    read_body,
-    read_with_unread,
 )
 from gym.wire.splice import splice
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 S = TypeVar("S")
 SWEEP_SECONDS = 30.0
@@ -92,8 +87,9 @@ class ResourcesServer(Server, Generic[S]):
         self._cookie = f"{type(self).__name__}___{quote(config.name, safe='')}"
         self._seed = Hook.of(self.seed, Row)
         self._verify = Hook.of(self.verify, VerifyRequest)
-        seeds = self._seed.overridden or config.expose_tools_over_mcp
-        self._seedless = () if seeds else ((HEADER_SEEDLESS.encode(), b"1"),)
+        self._stateful = type(self).seed is not ResourcesServer.seed
+        opens = self._stateful or config.expose_tools_over_mcp
+        self._seedless = () if opens else ((HEADER_SEEDLESS.encode(), b"1"),)
         self._shared_sessions = self._share_state() if config.state else None
         self._sweeper: asyncio.Task[None] | None = None
         self._http = HttpClient()
@@ -171,11 +167,15 @@ class ResourcesServer(Server, Generic[S]):
         if self.config.expose_tools_over_mcp:
             mcp.mount(app, self)
 
+    @property
+    def has_own_routes(self) -> bool:
+        return self.config.expose_tools_over_mcp or type(self).extend is not ResourcesServer.extend
+
     def _calls_made(self) -> Mapping[str, int]:
         return self._peers.asked
 
     def health(self) -> dict[str, Any]:
-        return {"sessions": len(self.sessions), "stateful": self._seed.overridden}
+        return {"sessions": len(self.sessions), "stateful": self._stateful}
 
     def _share_state(self) -> SharedSessions:
         kind = type(self)
@@ -260,7 +260,7 @@ class ResourcesServer(Server, Generic[S]):
         if self.config.expose_tools_over_mcp:
             mcp.take_prefixes_off(request, self.name)
         outcome = await self._run_verify(request, session.state if session else None)
-        body = splice(call.body, self._reward_fields(outcome), keys=top_level_keys(request))
+        body = splice(call.body, reward_fields(outcome), keys=top_level_keys(request))
         if session is not None and (dropped := self.sessions.drop(session.id)):
             await self._release(dropped)
         return Answer(body, headers=self._seedless)
@@ -274,7 +274,7 @@ class ResourcesServer(Server, Generic[S]):
 
         async def work(state: Any) -> bytes:
             left[:] = [state]
-            return result_to_json(self._reward_fields(await self._run_verify(request, state)))
+            return result_to_json(reward_fields(await self._run_verify(request, state)))
 
         if self._verify.wants_state:
             fields = await shared.run(session_id, _call_id(call), work, ends=True)
@@ -337,21 +337,6 @@ class ResourcesServer(Server, Generic[S]):
     def _set_cookie(self, session_id: str) -> tuple[tuple[bytes, bytes], ...]:
         return ((b"set-cookie", f"{self._cookie}={session_id}; Path=/; HttpOnly; SameSite=lax".encode()),)
 
-    def _reward_fields(self, outcome: Any) -> dict[str, Any]:
-        if isinstance(outcome, Score):
-            fields = outcome.to_fields()
-        elif isinstance(outcome, BaseModel):
-            fields = outcome.model_dump(mode="json")
-        elif isinstance(outcome, Mapping):
-            fields = dict(outcome)
-        else:
-            fields = {"reward": outcome}
-        reward = fields.get("reward")
-        if not isinstance(reward, Real) or not math.isfinite(reward):
-            raise RolloutError("resources", f"verify returned {reward!r}: a reward is a finite number", retryable=False)
-        fields["reward"] = float(reward)
-        return fields
-
     async def _release(self, session: Session[Any]) -> None:
         await self._let_go(session.state)
 
@@ -376,50 +361,3 @@ def _call_id(call: Call | None) -> str:
 
 def top_level_keys(model: BaseModel) -> set[str]:
     return model.model_fields_set | set(model.model_extra or ())
-
-
-def _refuse_what_json_cannot_say(body: bytes) -> None:
-    """Pydantic reads NaN and Infinity; the echo would carry them to peers that do not."""
-    try:
-        orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise RolloutError("row", f"body: not JSON: {error}") from None
-
-
-@dataclass(frozen=True)
-class Hook:
-    """An author's `seed` or `verify`: which model its body is checked by, and whether it takes the state."""
-
-    method: Callable[..., Any]
-    model: type[BaseModel]
-    wants_state: bool
-    overridden: bool
-    reads_items: bool  # its items are dicts, so that their arrays may come unread
-
-    @classmethod
-    def of(cls, method: Callable[..., Any], default: type[BaseModel]) -> Hook:
-        parameters = list(inspect.signature(method).parameters)
-        function = getattr(method, "__func__", method)
-        hint = get_type_hints(function).get(parameters[0]) if parameters else None
-        model = hint if isinstance(hint, type) and issubclass(hint, BaseModel) else default
-        overridden = function is not getattr(ResourcesServer, function.__name__, None)
-        return cls(method, model, "state" in parameters, overridden, has_plain_items(model))
-
-    async def __call__(self, body: bytes, state: Any) -> Any:
-        return await self.run(self.parse(body), state)
-
-    def parse(self, body: bytes) -> BaseModel:
-        if self.reads_items and (request := read_with_unread(self.model, body)) is not None:
-            return request
-        if not (lacks(body, b"NaN") and lacks(body, b"Infinity")):
-            _refuse_what_json_cannot_say(body)
-        try:
-            return read_body(self.model, body)
-        except ValidationError as error:
-            raise RolloutError("row", validation_message(error, self.model)) from None
-
-    async def run(self, request: BaseModel, state: Any) -> Any:
-        try:
-            return await (self.method(request, state=state) if self.wants_state else self.method(request))
-        except ValidationError as error:  # of something the author parsed: the body was checked before
-            raise own_validation_error(error) from error

@@ -189,7 +189,7 @@ class DrainingServer(uvicorn.Server):
             self._stop_starting()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        log.info("%s was told to stop: it finishes what is in flight", self.name)
+        log.info("%s stops: it finishes what is in flight", self.name)
         for listening in self.servers:
             listening.close()
         self.server_state.default_headers.append((b"connection", b"close"))

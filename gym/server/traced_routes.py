@@ -43,10 +43,10 @@ class TracedRoutes:
         """Each POST; questions about health, models and recorded calls are no part of a rollout."""
         return {key: self._traced(one) if key[0] == "POST" else one for key, one in table.items()}
 
-    def finder(self, find: Callable[[str], Handler | None]) -> Callable[[str], Handler | None]:
-        def find_traced(path: str) -> Handler | None:
-            found = find(path)
-            return None if found is None else self._traced(found)
+    def finder(self, find: Callable[[str, str], Handler | None]) -> Callable[[str, str], Handler | None]:
+        def find_traced(method: str, path: str) -> Handler | None:
+            found = find(method, path)
+            return found if found is None or method != "POST" else self._traced(found)
 
         return find_traced
 

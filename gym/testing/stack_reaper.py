@@ -1,4 +1,4 @@
-"""Ends a test's stack when the process that started it is gone: what a killed test leaves behind, nobody would end.
+"""Ends a test's stack when the process that started it is gone: nothing else would end what a killed test leaves.
 
     python -m gym.testing.stack_reaper HOME RUNTIME
 

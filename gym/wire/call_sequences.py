@@ -1,6 +1,6 @@
 """Recorded model calls as sequences: the items, and the tokens, of one conversation each.
 
-A program may hold several at once (sub-agents), or begin anew with a summary of what was said (compaction). A call
+A program may hold several at once (sub-agents), or start over with a summary of what was said (compaction). A call
 continues a conversation when its prompt begins with all of it: its items and, where they are known, its tokens. So in
 one sequence each prompt begins with the prompt and the generation before it. Pure.
 """
@@ -26,7 +26,7 @@ Mark = tuple[str, ...]  # what two forms of the same item have in common
 
 @dataclass
 class CallSequence:
-    """`input` is what it began with; `output` all that came after: what the model said, and what it was told."""
+    """`input` is what it began with; `output` all that came after: what the model said, and what it was given."""
 
     input: list[Item]
     tools: list[Item]

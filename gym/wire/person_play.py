@@ -90,8 +90,8 @@ class PersonPlay:
         """The rewards of the steps add up."""
         self.rewards.append(float(step.get("reward") or 0.0))
         info = dict(step.get("info") or {})
-        told = [items.function_call_output(one["call_id"], one["output"]) for one in info.get("tool_outputs") or ()]
-        new = [*told, *observation_items(step.get("observation"))]
+        answers = [items.function_call_output(one["call_id"], one["output"]) for one in info.get("tool_outputs") or ()]
+        new = [*answers, *observation_items(step.get("observation"))]
         self.output.extend(new)
         if step.get("terminated") or step.get("truncated"):
             self.verdict = {"reward": sum(self.rewards), "reason": info.get("reason", "")}

@@ -66,11 +66,11 @@ Data = Annotated[bytes, BeforeValidator(to_bytes), PlainSerializer(from_bytes, w
 
 
 class BrokerRequest(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class BrokerReply(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class Limits(BrokerRequest):
@@ -268,7 +268,7 @@ class SandboxInfo(BrokerReply):
 class Grant(BaseModel):
     """What one instance may ask for: `sandbox:` in its config. Nothing is granted by default."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     images: tuple[str, ...] = ()
     """Patterns of the images that it may ask for, such as `swe-*`; none means no image at all."""

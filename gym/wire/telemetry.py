@@ -35,7 +35,7 @@ class Telemetry:
 
 
 def read_telemetry(block: Any, environ: Mapping[str, str]) -> Telemetry:
-    """A block that says nothing usable is off: `check_telemetry` has told its author."""
+    """A block that says nothing usable is off: `check_telemetry` has reported it."""
     fields = block if isinstance(block, Mapping) else {}
     otlp, content = fields.get("otlp"), fields.get("content") is True
     if environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or environ.get("OTEL_TRACES_EXPORTER", "") == "none":

@@ -117,7 +117,7 @@ DOCKERFILES = """## Dockerfiles and images of one's own
 | nothing | the server's folder, in an image made from `compose/server/Dockerfile.j2` and `requirements.txt` |
 | `Dockerfile` beside `app.py` | that one; `ARG GYM_BASE` and `FROM ${GYM_BASE}` begin it with the SDK |
 | `build: FOLDER` | the Dockerfile in that folder |
-| `image: NAME` | that image; it is told where to listen by `GYM_LISTEN` |
+| `image: NAME` | that image; it is given where to listen by `GYM_LISTEN` |
 """
 
 

@@ -13,10 +13,11 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+from gym.runtime.trial_broker import TrialAccess, trial_broker
 from gym.sandbox.broker_client import Sandboxes
 from gym.sandbox.short_programs import ProgramLimits, Programs
-from tests.support.sandbox_programs import IMAGE, Access, broker_process
 
+IMAGE = "python:3.13-slim"
 CODES = (
     "print(sum(map(int, input().split())))",
     "import sys\nprint(*sorted(map(int, sys.stdin.read().split())))",
@@ -51,7 +52,7 @@ async def baseline(sandboxes: Sandboxes, count: int, places: int) -> float:
     return time.perf_counter() - began
 
 
-async def measure(access: Access, count: int, places: int) -> None:
+async def measure(access: TrialAccess, count: int, places: int) -> None:
     async with Sandboxes(*access) as sandboxes:
         pool = Programs(sandboxes, image=IMAGE, max_sandboxes=places)
         await verdicts(pool, places)
@@ -77,7 +78,7 @@ def main() -> None:
     parser.add_argument("--provider", default="docker")
     parser.add_argument("--places", type=int, default=4)
     asked = parser.parse_args()
-    with broker_process(asked.provider) as access:
+    with trial_broker({"images": ["*"], "warm": 0}, asked.provider) as access:
         asyncio.run(measure(access, asked.programs, asked.places))
 
 

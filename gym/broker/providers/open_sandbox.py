@@ -30,8 +30,8 @@ class OpenSandbox:
 
 
 class RemoteSandbox(OpenSandbox):
-    """One that an engine removes: however many ask for it, and whoever of them gives up waiting, it is asked once at a
-    time, and again where that failed."""
+    """One that an engine removes: however many ask for it or give up waiting, it is asked once at a time,
+    and again where that failed."""
 
     def __init__(self, spec: SandboxSpec, tags: Tags, channel: PipeChannel) -> None:
         super().__init__(spec, tags, channel)

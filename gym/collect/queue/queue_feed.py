@@ -1,4 +1,4 @@
-"""Tasks that several collectors share: leased by number, taken up again when a lease ends, told ended once on the disk.
+"""Tasks that several collectors share: leased by number, taken up again when a lease ends, ended once on the disk.
 
 What this collector holds and what Redis thinks it holds are compared at every heartbeat, so that a lost answer loses
 no task.
@@ -52,7 +52,7 @@ class _Held:
 
     number: int
     ids: list[str] = field(default_factory=list)
-    ended: How | None = None  # told to Redis once its line is on the disk
+    ended: How | None = None  # reported to Redis once its line is on the disk
 
 
 class QueueFeed:
@@ -131,7 +131,7 @@ class QueueFeed:
         self._waiting.finish(task)
 
     def settle(self, task: Task, how: How, file: Path | None = None, line: int = 0) -> None:
-        """How a task ended, and the line that must be on the disk before the others are told."""
+        """How a task ended, and the line that must be on the disk before the others are notified."""
         number = self._numbers.pop(task.key)
         self._held[number].ended = how
         if how == "done":
@@ -240,7 +240,7 @@ class QueueFeed:
         await self._take_up(found)
 
     async def _take_up(self, found: list[Leased]) -> bool:
-        """What Redis says is this collector's. A task that its files hold is told again: Redis has forgotten."""
+        """What Redis says is this collector's. A task that its files hold is reported again: Redis has lost it."""
         new = []
         for id, number in found:
             held = self._held.get(number)

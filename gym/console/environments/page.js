@@ -112,7 +112,7 @@ function rowBlock(env, one, each) {
 function toolsPart(env) {
   if (!env.tools.length) return nothing(env.stack || env.rows.total ? "A model is offered no tools here." : "What tools it has is known once it runs.");
   const one = (tool) => make("div", "said", make("p", "tool-name", make("b", "mono", signs(toolName(tool)))), tool.description ? make("div", "prose", markdownNodes(asText(tool.description))) : null, lazyFold("schema of its arguments", "aside", () => jsonBlock(parametersOf(tool))));
-  return [make("p", "soft", `As told by ${env.tools_from}.`), ...env.tools.filter(isObject).slice(0, 200).map(one)];
+  return [make("p", "soft", `As given by ${env.tools_from}.`), ...env.tools.filter(isObject).slice(0, 200).map(one)];
 }
 
 function casesPart(env) {

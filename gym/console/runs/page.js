@@ -163,7 +163,7 @@ function show() {
   return showing;
 }
 
-/** What is appended to a file is shown as it comes; a page that nobody sees asks for nothing. */
+/** What is appended to a file is shown as it comes; a page that is not visible asks for nothing. */
 async function follow() {
   for (;;) {
     if (document.hidden) { await new Promise((done) => document.addEventListener("visibilitychange", done, { once: true })); }

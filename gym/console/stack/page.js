@@ -1,4 +1,4 @@
-// The Stack page: asks the console every two seconds while somebody looks.
+// The Stack page: asks the console every two seconds while the page is visible.
 const EVERY = 2000;
 
 const tile = (name, value, small = "", classes = "") => make("div", `tile ${classes}`, make("span", "", name), make("b", "", value), small ? make("small", "", small) : null);

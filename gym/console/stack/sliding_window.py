@@ -27,14 +27,14 @@ class SlidingWindow:
         since = now - self._looks[-1][0] if self._looks else self._seconds
         if since < LEAST_SECONDS:
             return
-        if since >= self._seconds:  # nobody looked for so long: what was then says nothing about now
+        if since >= self._seconds:  # no page asked for so long: what was then says nothing about now
             self._looks.clear()
         self._looks.append((now, sums))
         while len(self._looks) > 2 and now - self._looks[1][0] >= self._seconds:
             self._looks.popleft()
 
     def growth(self) -> Growth:
-        """A sum that became smaller began anew: its process is another one. One that is new grew from nothing."""
+        """A sum that became smaller started over: its process is another one. One that is new grew from nothing."""
         if len(self._looks) < 2:
             return Growth(0.0, {})
         (began, before), (ended, after) = self._looks[0], self._looks[-1]

@@ -1,4 +1,4 @@
-"""What the Stack page shows, put together of what the console knows, is told, and asks the router and the servers."""
+"""What the Stack page shows, put together of what the console knows, is sent, and asks the router and the servers."""
 
 from __future__ import annotations
 
@@ -95,14 +95,14 @@ class StackView:
         return dict(found.root) if found else {}
 
     def _see_restarts(self, probes: Mapping[str, Probe]) -> None:
-        """Where nobody tells: a process that began anew is another one, and what was wrong before may be why."""
+        """Without a supervisor: a process that started over is another one, and what was wrong before may be why."""
         for id, probe in probes.items():
             if not probe.ok:
                 self._ill[id] = probe.detail
             elif probe.started:
                 if self._began.get(id, probe.started) != probe.started:
                     count = self._seen.get(id, ReplicaNote()).restarts + 1
-                    why = self._ill.get(id, "it began anew between two looks")
+                    why = self._ill.get(id, "it was started again between two looks")
                     self._seen[id] = ReplicaNote(restarts=count, why=why, at=probe.started)
                 self._began[id] = probe.started
                 self._ill.pop(id, None)
@@ -116,7 +116,7 @@ class StackView:
         work = own_figures.read_work(probe) if probe else {}
         memory = work.get("memory")
         measured = read_process(note.pid) if note.pid else None
-        told = isinstance(memory, (int, float)) and not isinstance(memory, bool)
+        reported = isinstance(memory, (int, float)) and not isinstance(memory, bool)
         key = f"{id}|cpu_seconds" if work else f"pid|{id}|cpu_seconds"
         replica |= {
             "version": probe.version if probe else "",
@@ -124,7 +124,7 @@ class StackView:
             "restarts": note.restarts,
             "why": note.why,
             "at": note.at,
-            "memory": memory if told else measured[0] if measured else None,
+            "memory": memory if reported else measured[0] if measured else None,
             "processor": own.rate(key) if key in own.sums else None,
         }
         replica["health"] = {name: value for name, value in replica["health"].items() if name != "work"}

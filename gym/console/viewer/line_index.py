@@ -1,7 +1,7 @@
 """`.NAME.jsonl.index` beside a file of rollouts: its columns, so that a large file opens without being read.
 
 Blocks are appended while the file grows. A block that is torn or does not fit ends what counts; an index that does
-not fit its file is written anew. Where it cannot be written, or another process writes it, the columns are kept in
+not fit its file is rewritten. Where it cannot be written, or another process writes it, the columns are kept in
 memory alone: a reader never needs it.
 """
 
@@ -80,7 +80,7 @@ class LineIndex:
         return found if self._rows and found.columns.is_sound() else None
 
     def forget(self) -> None:
-        """What was loaded does not fit: the next block begins anew."""
+        """What was loaded does not fit: the next block starts over."""
         self._token, self._size, self._torn = b"", 0, 0
         self._rows = self._texts = 0
 
@@ -133,7 +133,7 @@ class LineIndex:
         self._rows = self._texts = 0
 
     def _is_ours(self, descriptor: int) -> bool:
-        """Whether nobody has written since."""
+        """Whether it is unchanged since."""
         token = os.pread(descriptor, _TOKEN, len(MAGIC) + len(_SHAPE) + 1)
         return token == self._token and os.fstat(descriptor).st_size == self._size + self._torn
 

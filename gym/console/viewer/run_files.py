@@ -134,7 +134,7 @@ class RunFiles:
             self._worker.start()
 
     def _read_on(self) -> None:
-        """A lock is not fair: without the pause nobody else would get it."""
+        """A lock is not fair: without the pause no other thread would get it."""
         while not self._closed.wait(0.001):
             with self.lock:
                 behind = self._behind()

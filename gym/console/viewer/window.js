@@ -19,7 +19,7 @@ class ListWindow {
     this.age += 1;
   }
 
-  /** Everything anew; with `keep` the box stays where it is. */
+  /** Draws everything again; with `keep` the box stays where it is. */
   async load({ keep = false } = {}) {
     this.age += 1;
     this.asked.clear();

@@ -118,9 +118,9 @@ class ComposeRuntime:
                 to = Converger(client, engine_host(), layout, lambda _: None, 0.0)
                 stale |= {one.instance for one in to.find_stale(state, containers)}
         found = diff(prepared.plan, observed(containers))
-        told = override_changes(earlier.override_texts, texts, prepared.plan, state.project) if containers else ()
+        by_files = override_changes(earlier.override_texts, texts, prepared.plan, state.project) if containers else ()
         moved = switched(earlier.synced, prepared.live) if containers else ()
-        return tell_stale(found, stale | {one.service for one in moved}, (*moved, *told))
+        return tell_stale(found, stale | {one.service for one in moved}, (*moved, *by_files))
 
     def up(self, home: Path, prepared: Prepared, on_status: OnStatus, *, timeout: float | None) -> StackStatus:
         engine = require_engine()

@@ -92,7 +92,7 @@ class _Follower:
         threading.Thread(target=self._pump, args=(one, stream), daemon=True).start()
 
     def _pump(self, one: Container, stream: Any) -> None:
-        """What was read before its last end is told by when it was written."""
+        """What was read before its last end is known by its time."""
         try:
             for line in _lines(stream):
                 stamp, _, text = line.partition(" ")

@@ -242,7 +242,7 @@ def compose_facts(home: Path, plan: Plan, state: State) -> ComposeFacts:
 
 
 def _is_open(folder: Path) -> bool:
-    """To the console's user, who is nobody on this machine."""
+    """To the console's user, who has no account on this machine."""
     return folder.is_dir() and bool(folder.stat().st_mode & 0o002)
 
 
@@ -261,7 +261,7 @@ def override_texts(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def write_compose_files(layout: Layout) -> None:
-    """The user's files beside ours, and Compose told of them all: it reads `.env` where it is started."""
+    """The user's files beside ours, and Compose is given them all: it reads `.env` where it is started."""
     plan, state = layout.read_plan(), layout.read_state()
     names = [layout.compose.name]
     for number, path in enumerate(state.overrides, 1):

@@ -36,7 +36,7 @@ OTHER_PLATFORM: Final = ("no matching manifest", "does not provide the specified
 
 
 def open_image(reference: str, cache: Path, *, fetch: bool = False) -> Path:
-    """The root that the image's folder was unpacked to; what is not here is pulled, with `fetch` also what is.
+    """The root that the image's folder was unpacked to; what is not here is pulled; with `fetch` it is pulled again.
 
     What a digest names and is here cannot be another in the registry: it is not asked for.
     """

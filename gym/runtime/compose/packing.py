@@ -46,15 +46,15 @@ def build_pack(content: PackContent, image: str, reference: str, folder: Path) -
         stage_pack(content, Path(scratch) / STAGE)
         dockerfile = Path(scratch) / "Dockerfile"
         write_atomically(dockerfile, render_pack(image))
-        told = pack_labels(content.manifest, description=content.description, licence=content.licence)
+        labelled = pack_labels(content.manifest, description=content.description, licence=content.licence)
         target = BuildTarget(
             name="pack",
             context=scratch,
             dockerfile=str(dockerfile),
             tag=reference,
             args={"SOURCE_DATE_EPOCH": str(EPOCH)},
-            # The folder and the user of this machine are nobody's business where it goes.
-            labels={**told, LABEL_ROLE: "pack", LABEL_SOURCE: "", labels.OWNER: ""},
+            # The folder and the user of this machine mean nothing where it goes.
+            labels={**labelled, LABEL_ROLE: "pack", LABEL_SOURCE: "", labels.OWNER: ""},
         )
         bake_images([target], host, folder, {})
 

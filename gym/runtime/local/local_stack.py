@@ -13,38 +13,21 @@ from dataclasses import replace
 
 from gym.errors import GymError, UserError
 from gym.plan import diff
-from gym.plan.model import Observed, Service, Sidecar
-from gym.plan.shared_processes import processes_of
+from gym.plan.model import Observed, Sidecar
 from gym.runtime.local.child_process import Adopted, ProcessSpec, Reaper
 from gym.runtime.local.fd_store import FdStore
 from gym.runtime.local.fork_parents import ForkParents
 from gym.runtime.local.home import Home, folder_id, unwritable
 from gym.runtime.local.listeners import listen_for_router
 from gym.runtime.local.members import Members, ended, observe
-from gym.runtime.local.parts import (
-    all_ids,
-    choose,
-    own_parts,
-    owner_of,
-    roles_of,
-    unknown,
-    wanted_digests,
-)
+from gym.runtime.local.parts import OrderedParts, all_ids, choose, unknown
 from gym.runtime.local.pid_file import PidFile
 from gym.runtime.local.process_logs import rotate
 from gym.runtime.local.publish import Publisher
 from gym.runtime.local.remains import Remains
 from gym.runtime.local.replica_process import World
-from gym.runtime.local.shared_spec import shared_spec
-from gym.runtime.local.sidecar_processes import make_folders, order_with_addresses, sidecar_role, sidecar_spec
-from gym.runtime.local.specs import (
-    CONSOLE,
-    ROUTER,
-    StackOrder,
-    addresses_for,
-    console_spec,
-    service_spec,
-)
+from gym.runtime.local.sidecar_processes import make_folders
+from gym.runtime.local.specs import CONSOLE, ROUTER, StackOrder, console_spec
 from gym.runtime.local.start_waits import StartDeadline, deadline_for, settles, wait_healthy, wait_routed
 from gym.runtime.sandbox_access import HAND_OVER, TOKENS, config_path, write_config
 from gym.runtime.status import StackStatus
@@ -150,11 +133,12 @@ class LocalStack:
             self._publisher.resume(left.generation)
             self._write_plan(order)
             self._members.bind(order.plan)
-            processes = processes_of(order.plan).items()
+            parts = self._parts(order)
+            processes = parts.processes.items()
             listening = {name: replicas for name, replicas in processes if sockets.keys() >= set(replicas)}
             listening |= {name: (name,) for name in sockets}
             for name, adopted, digest in left.adoptable(self._home, listening):
-                self._adopt(order, name, adopted, digest)
+                self._adopt(parts, name, adopted, digest)
             await asyncio.to_thread(left.end_others, self._home, frozenset(self._members), order.plan.drain_seconds)
             self._start_missing(order)
             self._on_change()
@@ -181,7 +165,8 @@ class LocalStack:
         if former is not None and former.token != order.token:  # which only the console knows, from its start
             self._members[CONSOLE].restart(console_spec(order, self._home))
         self._on_change()
-        await self._roll(self._stale_groups(order), deadline)
+        stale = self._parts(order).stale(lambda name: self._members[name].spec.digest)
+        await self._roll(stale, deadline)
         await self._wait_healthy(all_ids(order.plan), deadline)
         await self._wait_routed(order)
         await ended(surplus)
@@ -254,7 +239,7 @@ class LocalStack:
         """Before the servers that will ask it for sandboxes."""
         if order.plan.sandbox is None:
             return
-        spec, member = own_parts(order, self._home)[SANDBOX]
+        spec, member = self._parts(order).own()[SANDBOX]
         self._members.ensure(member, spec)
         if changed:
             earlier = former.plan.sandbox if former else None
@@ -265,16 +250,17 @@ class LocalStack:
 
     async def _start_sidecars(self, order: StackOrder, deadline: StartDeadline, replaced: Sequence[Sidecar]) -> None:
         """Before the servers, which may ask them at their start; at the same port where they were before."""
-        self._ensure_sidecars(order)
+        parts = self._parts(order)
+        self._ensure_sidecars(parts)
         for one in replaced:
-            self._members[one.slug].restart(self._sidecar_spec(order, one))
+            self._members[one.slug].restart(parts.spec(one.slug))
         for one in order.plan.sidecars:
             await settles(self._members[one.slug], deadline, self.next_change)
 
-    def _ensure_sidecars(self, order: StackOrder) -> None:
-        make_folders(self._home, order.plan)
-        for one in order.plan.sidecars:
-            self._members.ensure(sidecar_role(one), self._sidecar_spec(order, one))
+    def _ensure_sidecars(self, parts: OrderedParts) -> None:
+        make_folders(self._home, parts.plan)
+        for one in parts.plan.sidecars:
+            self._ensure(parts, one.slug)
 
     def _hand_over_sandboxes(self) -> None:
         """The broker ends, another one follows: its sandboxes stay for that one."""
@@ -287,20 +273,21 @@ class LocalStack:
 
     async def _reconcile(self, order: StackOrder) -> None:
         """One step from what is observed to what is wanted, for a change that failed or was cut off half way."""
-        wanted = all_ids(order.plan)
+        parts = self._parts(order)
+        wanted = parts.ids
         await self._members.leave(set(self._members) - set(wanted) - self._members.leaving)
         if self._ending:
             return
         if set(wanted) - set(self._members):
             self._members.bind(order.plan)
             self._start_missing(order, nudge=False)
-        digests = wanted_digests(order.plan)
+        digests = parts.digests
         for group in choose(order.plan, ()):
             processes = self._members.of(group)
             stale = [one for one in processes if one.spec.digest != digests.get(one.spec.id, one.spec.digest)]
             if stale and all(one.state == "healthy" for one in processes if one not in stale):
                 log.info("%s is not what the plan wants: replaced", stale[0].spec.id)
-                self._replace(order, stale[0].spec.id)
+                self._replace(parts, stale[0].spec.id)
 
     def _repair(self) -> None:
         try:
@@ -314,68 +301,52 @@ class LocalStack:
             log.warning("the router watches a folder that is gone: it starts again")
             self._members[ROUTER].restart()
 
-    def _adopt(self, order: StackOrder, name: str, found: Adopted, digest: str) -> None:
+    def _adopt(self, parts: OrderedParts, name: str, found: Adopted, digest: str) -> None:
         """What it was made from stays known: where that is not what is wanted, it is replaced in its turn."""
-        if name not in all_ids(order.plan):
+        if name not in parts.ids:
             return
-        spec = self._spec_of(order, name)
+        spec = parts.spec(name)
         if spec.digest != digest:
             spec = replace(spec, digest=digest, digests=dict.fromkeys(spec.digests, ""))
         self._pid_file.add(name, found.identity, digest)
-        self._ensure(order, name, spec, found)
+        self._ensure(parts, name, spec, found)
 
-    def _ensure(self, order: StackOrder, name: str, spec: ProcessSpec, found: Adopted | None = None) -> None:
-        member, *others = roles_of(order, self._home, name)
-        owner = order.plan.service(member.instance)
-        self._members.ensure(member, spec, owner, found, others)
+    def _ensure(
+        self, parts: OrderedParts, name: str, spec: ProcessSpec | None = None, found: Adopted | None = None
+    ) -> None:
+        if name not in self._members:
+            role, *others = parts.roles(name)
+            self._members.ensure(role, spec or parts.spec(name), parts.owner(role.replica), found, others)
 
     def _start_missing(self, order: StackOrder, *, nudge: bool = True) -> None:
         """Those that wait for their next try are tried now, because a command asked."""
         if nudge:
             self._members.nudge()
-        for spec, member in own_parts(order, self._home).values():
+        parts = self._parts(order)
+        for spec, member in parts.own().values():
             self._members.ensure(member, spec)
-        self._ensure_sidecars(order)
-        for process in processes_of(order.plan):
-            self._ensure(order, process, self._spec_of(order, process))
+        self._ensure_sidecars(parts)
+        for process in parts.processes:
+            self._ensure(parts, process)
 
     async def _roll(self, groups: Sequence[Sequence[str]], deadline: StartDeadline) -> None:
         """One replica of each instance at a time, all instances side by side; where one does not come up, the others of
         its instance stay as they were, and no other instance waits for it."""
-        order = self._running()
+        parts = self._parts(self._running())
         async with asyncio.TaskGroup() as rolling:
             for group in groups:
-                rolling.create_task(self._roll_group(order, group, deadline))
+                rolling.create_task(self._roll_group(parts, group, deadline))
 
-    async def _roll_group(self, order: StackOrder, group: Sequence[str], deadline: StartDeadline) -> None:
+    async def _roll_group(self, parts: OrderedParts, group: Sequence[str], deadline: StartDeadline) -> None:
         for name in group:
-            self._replace(order, name)
+            self._replace(parts, name)
             if not await settles(self._members[name], deadline, self.next_change):
                 return
 
-    def _replace(self, order: StackOrder, name: str) -> None:
+    def _replace(self, parts: OrderedParts, name: str) -> None:
         if name == SANDBOX:
             self._hand_over_sandboxes()
-        self._members.restart(self._spec_of(order, name), roles_of(order, self._home, name))
-
-    def _stale_groups(self, order: StackOrder) -> list[Sequence[str]]:
-        """The processes of each instance, where one was made from something else than what is wanted."""
-        wanted = wanted_digests(order.plan)
-        groups = choose(order.plan, [one.name for one in order.plan.services])
-        return [group for group in groups if any(self._members[name].spec.digest != wanted[name] for name in group)]
-
-    def _spec_of(self, order: StackOrder, name: str) -> ProcessSpec:
-        plan = order.plan
-        if replicas := processes_of(plan).get(name):
-            specs = [self._spec(order, owner_of(plan, replica), replica) for replica in replicas]
-            shared = name not in replicas
-            return shared_spec(name, specs, self._home, wanted_digests(plan)[name]) if shared else specs[0]
-        if sidecar := next((one for one in order.plan.sidecars if one.slug == name), None):
-            return self._sidecar_spec(order, sidecar)
-        return own_parts(order, self._home)[name][0]
-
-    def _sidecar_spec(self, order: StackOrder, sidecar: Sidecar) -> ProcessSpec:
-        return sidecar_spec(order, self._home, sidecar, int(self._members.address(sidecar.slug)[1]))
+        self._members.restart(parts.spec(name), parts.roles(name))
 
     async def _wait_healthy(self, names: Sequence[str], deadline: StartDeadline) -> None:
         order = self._running()
@@ -388,14 +359,8 @@ class LocalStack:
 
     # What is known of the processes
 
-    def _spec(self, order: StackOrder, service: Service, replica: str) -> ProcessSpec:
-        address = self._members.address
-        replicas = {one.name: [address(name) for name in one.replica_ids()] for one in order.plan.services}
-        addresses = addresses_for(order, service, address(replica), replicas, address(ROUTER))
-        if service.sandbox is not None:
-            addresses[SANDBOX] = address(SANDBOX)
-        order = order_with_addresses(order, {one.slug: int(address(one.slug)[1]) for one in order.plan.sidecars})
-        return service_spec(order, self._home, order.plan.service(service.name) or service, replica, addresses)
+    def _parts(self, order: StackOrder) -> OrderedParts:
+        return OrderedParts(order, self._home, self._members.address)
 
     def _running(self) -> StackOrder:
         if self.order is None:

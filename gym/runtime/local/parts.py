@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 from gym.errors import UserError
 from gym.plan.model import Plan, Service
-from gym.plan.shared_processes import digest_of_process, processes_of
+from gym.plan.shared_processes import digests_of_processes, owners_of, processes_of
+from gym.render.launch_document import Address
 from gym.runtime.local.child_process import ProcessSpec
 from gym.runtime.local.home import Home
 from gym.runtime.local.replica_process import ReplicaRole
-from gym.runtime.local.sidecar_processes import sidecar_role
+from gym.runtime.local.shared_spec import shared_spec
+from gym.runtime.local.sidecar_processes import order_with_addresses, sidecar_role, sidecar_spec
 from gym.runtime.local.specs import (
     CONSOLE,
     ROUTER,
     StackOrder,
+    addresses_for,
     console_member,
     console_spec,
     router_member,
@@ -23,6 +27,7 @@ from gym.runtime.local.specs import (
     sandbox_member,
     sandbox_spec,
     service_member,
+    service_spec,
 )
 from gym.wire.stack_names import SANDBOX
 
@@ -34,24 +39,63 @@ def all_ids(plan: Plan) -> list[str]:
     return [*processes_of(plan), *beside, *own]
 
 
-def owner_of(plan: Plan, replica: str) -> Service:
-    return next(one for one in plan.services if replica in one.replica_ids())
+class OrderedParts:
+    """What an order asks to run, by the name of its process. `address` says where a part listens."""
 
+    def __init__(self, order: StackOrder, home: Home, address: Callable[[str], Address]) -> None:
+        self.order, self.plan = order, order.plan
+        self._home, self._address = home, address
+        self.processes = processes_of(order.plan)
+        self._owners = owners_of(order.plan)
+        self._sidecars = {one.slug: one for one in order.plan.sidecars}
 
-def roles_of(order: StackOrder, home: Home, process: str) -> list[ReplicaRole]:
-    """What lives in a process of the plan."""
-    plan = order.plan
-    if replicas := processes_of(plan).get(process):
-        return [service_member(owner_of(plan, one), one) for one in replicas]
-    beside = [sidecar_role(one) for one in plan.sidecars if one.slug == process]
-    return beside or [own_parts(order, home)[process][1]]
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(all_ids(self.plan))
 
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """What each process is to be made from; what every stack has is not compared."""
+        found = digests_of_processes(self.plan) | {one.slug: one.digest for one in self.plan.sidecars}
+        return found | ({SANDBOX: self.plan.sandbox.digest} if self.plan.sandbox else {})
 
-def wanted_digests(plan: Plan) -> dict[str, str]:
-    """What each process is made from; what every stack has is not compared."""
-    digests = {name: digest_of_process(plan, name, replicas) for name, replicas in processes_of(plan).items()}
-    digests |= {one.slug: one.digest for one in plan.sidecars}
-    return digests | ({SANDBOX: plan.sandbox.digest} if plan.sandbox else {})
+    def own(self) -> dict[str, tuple[ProcessSpec, ReplicaRole]]:
+        return own_parts(self.order, self._home)
+
+    def owner(self, process: str) -> Service | None:
+        """The instance of a process that no others share."""
+        return self._owners.get(process)
+
+    def roles(self, process: str) -> list[ReplicaRole]:
+        """What lives in it."""
+        if replicas := self.processes.get(process):
+            return [service_member(self._owners[one], one) for one in replicas]
+        if sidecar := self._sidecars.get(process):
+            return [sidecar_role(sidecar)]
+        return [self.own()[process][1]]
+
+    def spec(self, process: str) -> ProcessSpec:
+        if replicas := self.processes.get(process):
+            specs = [self._of_replica(replica) for replica in replicas]
+            shared = process not in replicas
+            return shared_spec(process, specs, self._home, self.digests[process]) if shared else specs[0]
+        if sidecar := self._sidecars.get(process):
+            return sidecar_spec(self.order, self._home, sidecar, int(self._address(process)[1]))
+        return self.own()[process][0]
+
+    def stale(self, made_from: Callable[[str], str]) -> list[Sequence[str]]:
+        """The processes of each instance, where one was made from something else than what is wanted."""
+        groups = choose(self.plan, [one.name for one in self.plan.services])
+        return [group for group in groups if any(made_from(name) != self.digests[name] for name in group)]
+
+    def _of_replica(self, replica: str) -> ProcessSpec:
+        service, address = self._owners[replica], self._address
+        replicas = {one.name: [address(name) for name in one.replica_ids()] for one in self.plan.services}
+        addresses = addresses_for(self.order, service, address(replica), replicas, address(ROUTER))
+        if service.sandbox is not None:
+            addresses[SANDBOX] = address(SANDBOX)
+        order = order_with_addresses(self.order, {slug: int(address(slug)[1]) for slug in self._sidecars})
+        return service_spec(order, self._home, order.plan.service(service.name) or service, replica, addresses)
 
 
 def own_parts(order: StackOrder, home: Home) -> dict[str, tuple[ProcessSpec, ReplicaRole]]:

@@ -71,7 +71,7 @@ def forget_folders(home: Home) -> None:
 
 
 def order_with_addresses(order: StackOrder, ports: Mapping[str, int]) -> StackOrder:
-    """What servers are to be told: where their sidecars listen. `ports` is by slug."""
+    """With the addresses at which sidecars listen, for the servers. `ports` is by slug."""
     if not order.plan.sidecars:
         return order
 

@@ -1,4 +1,4 @@
-"""From a plan to processes that run, and back to none. Whoever only asks how a stack is does not load this.
+"""From a plan to processes that run, and back to none. A command that only asks how a stack is does not load this.
 
 A command that is interrupted before its stack is up takes it down; one that is killed leaves it to the supervisor.
 """

@@ -283,7 +283,7 @@ async def _watch_home(home: Home, desk: Desk) -> None:
 
 
 async def _watch_warden(home: Home, desk: Desk, store: FdStore) -> None:
-    """Nobody would carry on after us: another warden is started, and with it our successor. No server notices."""
+    """No process would carry on after us: another warden is started, and with it our successor. No server notices."""
     while not (store.lost and desk.is_idle):
         await asyncio.sleep(HEARTBEAT)
     log.warning("the warden was killed: another one is started, and another supervisor carries on")

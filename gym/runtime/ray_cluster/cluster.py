@@ -80,7 +80,7 @@ def check_room(ray: Any, orders: list[dict[str, Any]]) -> None:
 
 
 def group_ids(ray: Any, names: set[str]) -> dict[str, str]:
-    """Of placement groups that somebody else made: a trainer, for one."""
+    """Of placement groups that others made: a trainer, for one."""
     found = {one["name"]: id for id, one in ray.util.placement_group_table().items() if one["state"] != "REMOVED"}
     missing = sorted(names - set(found))
     if missing:

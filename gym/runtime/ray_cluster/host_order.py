@@ -1,4 +1,4 @@
-"""What a process beside an actor is told: first what it is to run, then how the stack is, at each change."""
+"""The orders of a process beside an actor: first what it is to run, then how the stack is, at each change."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ async def serve() -> None:
             listening = group.create_task(_obey(host, messages))
             ended = group.create_task(host.ended.wait())
             await asyncio.wait([listening, ended], return_when=asyncio.FIRST_COMPLETED)
-            for task in (life, listening, ended):  # without its actor nobody knows of it any more
+            for task in (life, listening, ended):  # without its actor nothing refers to it any more
                 task.cancel()
     finally:
         shutil.rmtree(home.path, ignore_errors=True)

@@ -28,7 +28,7 @@ class ServerActor:
         self._tools = tools
         self._seen: dict[str, Any] = {"state": "starting", "detail": "making the environment of its node"}
         self._seen_at = time.monotonic()
-        self._state: dict[str, Any] | None = None  # of the stack, as the keeper told it last
+        self._state: dict[str, Any] | None = None  # of the stack, as the keeper sent it last
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
         self._ending = False
@@ -37,8 +37,8 @@ class ServerActor:
         threading.Thread(target=self._live, daemon=True).start()
 
     def status(self) -> dict[str, Any]:
-        """`generation`: of the stack's state that it was told last."""
-        told = self._state["generation"] if self._state else 0
+        """`generation`: of the stack's state that it was sent last."""
+        generation = self._state["generation"] if self._state else 0
         uptime = self._seen.get("uptime_seconds", 0.0) + time.monotonic() - self._seen_at
         return {
             **self._seen,
@@ -46,7 +46,7 @@ class ServerActor:
             "digest": self._order["digest"],
             "ip": self._node["ip"],
             "node": self._node["node"],
-            "generation": told,
+            "generation": generation,
         }
 
     def tell(self, state: dict[str, Any]) -> None:

@@ -247,7 +247,7 @@ class StackKeeper:
         asked = order["asks"] if order else {}
         return f"Ray has not placed it yet: it asks for {json.dumps(asked)}, free now {json.dumps(free)}"
 
-    # What the others are told
+    # What the others are sent
 
     def _tell_all(self) -> None:
         """Not before all that were there have been looked at: one without an address is out of the routes."""

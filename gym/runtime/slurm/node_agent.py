@@ -76,7 +76,7 @@ def former_ports(home: Home, seat: NodeSeat) -> dict[str, int]:
 
 
 async def serve(home: Home, seat: NodeSeat) -> None:
-    """Until it is told to end, or a later run of the job has taken over."""
+    """Until its job ends it, or a later run of the job has taken over."""
     loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as group:
         wake, over = asyncio.Event(), asyncio.Event()

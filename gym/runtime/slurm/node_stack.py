@@ -18,17 +18,15 @@ from gym.runtime.local.fd_store import FdStore
 from gym.runtime.local.home import Home
 from gym.runtime.local.listeners import LOOPBACK, listen_at, listen_for_router, listen_on_loopback, reserve_port, url_of
 from gym.runtime.local.members import Members
-from gym.runtime.local.parts import all_ids, own_parts
+from gym.runtime.local.parts import OrderedParts, all_ids, own_parts
 from gym.runtime.local.replica_process import ReplicaRole, World
-from gym.runtime.local.sidecar_processes import make_folders, order_with_addresses, sidecar_role, sidecar_spec
+from gym.runtime.local.sidecar_processes import make_folders, sidecar_role
 from gym.runtime.local.specs import (
     CONSOLE,
     ROUTER,
     StackOrder,
-    addresses_for,
     binds_itself,
     service_member,
-    service_spec,
 )
 from gym.runtime.slurm.peer_filter import LOOPBACK_NET, allow_peers
 from gym.runtime.slurm.shared_folder import JobRun, NodeReport, WantedJob
@@ -232,20 +230,10 @@ class NodeStack:
         return self._versions[name] == wanted.version(name) and self._members[name].state == "healthy"
 
     def _spec(self, wanted: WantedJob, name: str, others: Neighbours) -> ProcessSpec:
-        order, plan = wanted.order, wanted.order.plan
-        service = next((one for one in plan.services if name in one.replica_ids()), None)
+        parts = OrderedParts(wanted.order, self._home, lambda one: self._address(one, others) or (LOOPBACK, 0))
+        spec, service = parts.spec(name), parts.owner(name)
         if service is None:
-            sidecar = next((one for one in plan.sidecars if one.slug == name), None)
-            port = int(self._own_address(name)[1])
-            return sidecar_spec(order, self._home, sidecar, port) if sidecar else own_parts(order, self._home)[name][0]
-        known = {one: self._address(one, others) or (LOOPBACK, 0) for one in all_ids(plan)}
-        replicas = {one.name: [known[replica] for replica in one.replica_ids()] for one in plan.services}
-        addresses = addresses_for(order, service, known[name], replicas, known[ROUTER])
-        if service.sandbox is not None:
-            addresses[SANDBOX] = known[SANDBOX]
-        ports = {one.slug: int(known[one.slug][1]) for one in plan.sidecars}
-        order = order_with_addresses(order, ports)
-        spec = service_spec(order, self._home, order.plan.service(service.name) or service, name, addresses)
+            return spec
         gpus = self._take_gpus(name, gpus_of(service))
         return replace(spec, env={**spec.env, GPUS: ",".join(gpus)}) if gpus else spec
 

@@ -1,4 +1,4 @@
-"""Who may connect to a server that listens on a node's address: the nodes of its own job, and nobody else.
+"""Who may connect to a server that listens on a node's address: the nodes of its own job alone.
 
 The kernel drops the rest before a connection exists, whichever program listens. Linux alone has this.
 """

@@ -135,7 +135,7 @@ def remove_from_swarm(client: docker.DockerClient, host: str, project: str, drai
 
 
 def _tasks_left(client: docker.DockerClient, project: str) -> bool:
-    """Of a node that is down nobody can say when its tasks have ended."""
+    """When the tasks of a node that is down have ended cannot be known."""
     api: Any = client.api
     down = {one["ID"] for one in api.nodes() if one["Status"]["State"] == "down"}
     tasks = api.tasks(filters={"label": f"{NAMESPACE}={project}"})

@@ -23,7 +23,7 @@ class ServiceLogs:
 
 
 class _Followed:
-    """A thread of a command that ends reads it: nobody else may end a generator that waits."""
+    """A thread of a command that ends reads it: no other thread may end a generator that waits."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
@@ -36,7 +36,7 @@ class _Followed:
 
 
 def service_lines(client: docker.DockerClient, service: str, tail: int) -> list[str]:
-    """The last ones; none where nobody can tell."""
+    """The last ones; none where the engine does not say."""
     import docker.errors  # noqa: PLC0415
 
     with suppress(docker.errors.APIError, OSError):

@@ -12,7 +12,7 @@ from gym.runtime.swarm.swarm_engine import images_in_registry
 from gym.runtime.swarm.swarm_layout import SwarmNotes, deployed_texts
 from gym.runtime.swarm.swarm_runtime import SwarmRuntime
 
-NO_TOKEN = "(of whoever deploys it)"
+NO_TOKEN = "(set where it is deployed)"
 
 
 def swarm_texts(asked: RenderRequest) -> dict[str, str]:

@@ -27,16 +27,16 @@ def fault_of_policy(
     `here` is the author's folder, `blamed` what the author knows to be of the policy's making.
     """
     leaves = list(_leaves(error))
-    told = "; ".join(f"{type(one).__name__}: {one}"[:SHOWN] for one in leaves)
+    raised = "; ".join(f"{type(one).__name__}: {one}"[:SHOWN] for one in leaves)
     if not answered:
-        what = f"play raised {told}, before the model had answered anything{_place(leaves[0])}"
+        what = f"play raised {raised}, before the model had answered anything{_place(leaves[0])}"
         raise RolloutError("agent", what, server=server, retryable=_may_pass(leaves)) from error
     if all(isinstance(one, blamed) for one in leaves):
-        return told
+        return raised
     if any(_is_never_the_policy(one) or _is_raised_in(here, one) for one in leaves):
-        what = f"play raised {told}{_place(leaves[0])}"
+        what = f"play raised {raised}{_place(leaves[0])}"
         raise RolloutError("agent", what, server=server, retryable=_may_pass(leaves)) from error
-    return told
+    return raised
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

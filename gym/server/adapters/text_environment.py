@@ -22,10 +22,11 @@ from gym.server.adapters.cpu_limit import CpuLimit, CpuLimitReached
 from gym.server.adapters.rewards import RewardMeaning, RewardReader
 from gym.server.adapters.text_format import TextFormat
 from gym.server.asgi import Answer, Call
+from gym.server.author_hook import Hook
 from gym.server.base import Route, json_answer
 from gym.server.config import Reference, Settings
 from gym.server.gymnasium import Action, Episode, EpisodeScore, GymnasiumServer, Step
-from gym.server.resources import Hook, ResourcesConfig
+from gym.server.resources import ResourcesConfig
 from gym.server.tools import may_be_tool
 from gym.wire import items
 from gym.wire.failures import RolloutError

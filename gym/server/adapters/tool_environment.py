@@ -17,8 +17,9 @@ import orjson
 from gym.labels import HEADER_EPISODE_OVER
 from gym.server.adapters.rewards import RewardMeaning, RewardReader, check_reward
 from gym.server.asgi import Answer, Call, Handler
+from gym.server.author_hook import Hook
 from gym.server.config import Settings
-from gym.server.resources import Hook, ResourcesConfig, ResourcesServer
+from gym.server.resources import ResourcesConfig, ResourcesServer
 from gym.server.score import Score
 from gym.server.tools import may_be_tool, result_to_json
 from gym.wire import items
@@ -68,7 +69,7 @@ class ToolSession(Generic[S]):
     done: bool = False
     reason: str = ""
     acting: asyncio.Lock = field(default_factory=asyncio.Lock)
-    failure: Exception | None = None  # of a call: what came of it nobody knows, so nothing is paid
+    failure: Exception | None = None  # of a call: its outcome is unknown, so nothing is paid
 
 
 class ToolEnvironment(ResourcesServer[ToolSession[S]], Generic[S]):

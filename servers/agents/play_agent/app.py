@@ -21,7 +21,7 @@ from gym.wire.json_text import write_json
 
 
 class PlayAgent(WholeAgent):
-    """`max_steps` is how many model calls the library may make; it is told, and ends by itself where it can."""
+    """`max_steps` is how many model calls the library may make; it knows, and ends by itself where it can."""
 
     async def run(self, row: RunRow, rollout: RolloutClient) -> bytes:
         replicas = await self.peers.replicas(rollout.resources_server)

@@ -77,13 +77,13 @@ class Atropos(PlayedEnvironment):
         """The item's fault before the policy was asked at all; the policy's only where the configuration says so."""
         if policy.failure is not None:
             raise policy.failure from error
-        told = f"{self.config.environment} raised {type(error).__name__}: {error}"[:1000]
+        raised = f"{self.config.environment} raised {type(error).__name__}: {error}"[:1000]
         names = {one.__name__ for one in type(error).__mro__}
         if not policy.asked:
-            raise RolloutError("row", f"item: {told}, before it asked the policy", retryable=False) from error
+            raise RolloutError("row", f"item: {raised}, before it asked the policy", retryable=False) from error
         if not names & set(self.config.policy_errors):
-            raise RolloutError("resources", told, retryable=False) from error
-        return PlayVerdict(0.0, {"reason": told})
+            raise RolloutError("resources", raised, retryable=False) from error
+        return PlayVerdict(0.0, {"reason": raised})
 
     async def collect(self, item: Any) -> Any:
         """By its method for one trajectory, where it has one: the library's own for groups refuses None."""

@@ -55,8 +55,8 @@ class Bisection(BaseEnv):  # type: ignore[misc]
             ]
             if found:
                 break
-        told = tokenize_for_trainer(self.tokenizer, messages[:-1])
-        return ScoredDataItem(tokens=told["tokens"], masks=told["masks"], scores=float(found), messages=messages), []
+        made = tokenize_for_trainer(self.tokenizer, messages[:-1])
+        return ScoredDataItem(tokens=made["tokens"], masks=made["masks"], scores=float(found), messages=messages), []
 
 
 def check_game(item: dict[str, Any]) -> None:

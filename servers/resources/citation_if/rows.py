@@ -26,7 +26,7 @@ class CitationIfScore(Score):
 
 
 REASONS = {
-    "unknown_grammar": "the row names a grammar that nobody knows",
+    "unknown_grammar": "the row names an unknown grammar",
     "structural": "the answer is empty, or calls a tool",
     "no_answer": "there is nothing but citations",
     "malformed_attempt": "an id stands outside of a citation in the grammar that was asked for",

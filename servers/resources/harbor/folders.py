@@ -212,7 +212,7 @@ def shown_tools() -> list[dict[str, Any]]:
 
 
 def check_names(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Two tasks of one name could not be told apart in what comes of them."""
+    """Two tasks of one name could not be distinguished in the results."""
     seen: set[str] = set()
     for row in rows:
         name = row["instance_id"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-SHOWN = 5  # complaints that the policy is told
+SHOWN = 5  # complaints that the policy is sent
 
 
 class Detail(NamedTuple):

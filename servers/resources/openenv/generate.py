@@ -36,8 +36,8 @@ def way_to(secret: list[int]) -> list[list[int]]:
     way: list[list[int]] = []
     while not way or way[-1] != secret:
         way.append(left[len(left) // 2])
-        told = compare(secret, way[-1])
-        left = [one for one in left if one != way[-1] and compare(one, way[-1]) == told]
+        hint = compare(secret, way[-1])
+        left = [one for one in left if one != way[-1] and compare(one, way[-1]) == hint]
     return way
 
 

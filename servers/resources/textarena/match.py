@@ -43,6 +43,6 @@ class Match:
         return Step(str(info.get("reason") or "The game is over."), reward, True, info={**info, "rewards": shown})
 
     def _messages(self, seen: Any) -> str:
-        """Of a `-raw` environment, which leaves the words to whoever asks."""
+        """Of a `-raw` environment, which leaves the words to its caller."""
         roles = self.game.state.role_mapping
         return "".join(f"\n[{roles.get(sender, f'Player {sender}')}] {message}" for sender, message, *_ in seen or ())

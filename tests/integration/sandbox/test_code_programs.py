@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
+from gym.runtime.trial_broker import TrialAccess
 from gym.sandbox.broker_client import Sandboxes
 from gym.sandbox.short_programs import ProgramLimits, ProgramOutcome, Programs
-from tests.support.sandbox_programs import IMAGE, Access, broker_process
 
+IMAGE = "python:3.13-slim"
 needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not here")
 PROVIDERS = [
     "subprocess",
@@ -21,13 +22,12 @@ PROVIDERS = [
 
 
 @pytest.fixture(scope="module", params=PROVIDERS)
-def access(request: pytest.FixtureRequest) -> Iterator[Access]:
-    with broker_process(request.param) as found:
-        yield found
+def access(request: pytest.FixtureRequest, sandbox_broker: Callable[..., TrialAccess]) -> TrialAccess:
+    return sandbox_broker(request.param)
 
 
 @pytest.fixture
-async def programs(access: Access) -> AsyncIterator[Programs]:
+async def programs(access: TrialAccess) -> AsyncIterator[Programs]:
     """One place: what a program leaves, the next one would find."""
     async with Sandboxes(*access) as sandboxes:
         pool = Programs(sandboxes, image=IMAGE, max_sandboxes=1, memory=512 << 20)
@@ -246,7 +246,7 @@ async def test_a_place_that_is_not_as_it_was_is_thrown_away(programs: Programs, 
     assert (await run(programs, look)).stdout == before.stdout
 
 
-async def test_with_a_sandbox_for_each_rollout_none_is_used_twice(access: Access) -> None:
+async def test_with_a_sandbox_for_each_rollout_none_is_used_twice(access: TrialAccess) -> None:
     async with Sandboxes(*access) as sandboxes:
         pool = Programs(sandboxes, image=IMAGE, max_sandboxes=1, fresh=True)
         seen = []
@@ -324,7 +324,7 @@ os._exit(0)
     assert (await run(programs, "print(1)")).stdout == "1\n"
 
 
-async def test_a_place_is_replaced_when_it_breaks_and_after_its_uses(access: Access) -> None:
+async def test_a_place_is_replaced_when_it_breaks_and_after_its_uses(access: TrialAccess) -> None:
     async with Sandboxes(*access) as sandboxes:
         pool = Programs(sandboxes, image=IMAGE, max_sandboxes=1, uses=3)
         for _ in range(3):

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
+from gym.runtime.trial_broker import TrialAccess
 from gym.sandbox.broker_client import Sandboxes
 from gym.sandbox.short_programs import TRIES, ProgramLimits, Programs, ProgramSandbox
 from gym.wire.failures import RolloutError
 from tests.support.docker import engine_client
-from tests.support.sandbox_programs import IMAGE, Access, broker_process
 
 pytestmark = pytest.mark.docker
+IMAGE = "python:3.13-slim"
 BOUNDS = ProgramLimits(cpu=20.0, memory=256 << 20)
 SPIN = "open('/tmp/spinning', 'w').close()\nwhile True: pass"
 FILL = """
@@ -33,13 +34,12 @@ Harm = Callable[[Sandboxes, str], Awaitable[None]]
 
 
 @pytest.fixture(scope="module")
-def access() -> Iterator[Access]:
-    with broker_process("docker") as found:
-        yield found
+def access(sandbox_broker: Callable[..., TrialAccess]) -> TrialAccess:
+    return sandbox_broker("docker")
 
 
 @pytest.fixture
-async def sandboxes(access: Access) -> AsyncIterator[Sandboxes]:
+async def sandboxes(access: TrialAccess) -> AsyncIterator[Sandboxes]:
     async with Sandboxes(*access) as client:
         yield client
         assert await client.alive() == ()

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from gym import labels
-from gym.cli.trial_broker import trial_broker
 from gym.cli.verifying import case_fields, run_verifier_cases
 from gym.config import CatalogEntry
 from gym.errors import ProgramFailed
+from gym.runtime.trial_broker import trial_broker
 
 CONFIG = """
 mine:
@@ -92,11 +92,10 @@ def test_an_app_that_is_no_server_of_ours_is_said_in_a_sentence(entry: CatalogEn
 
 def test_a_broker_of_a_trial_answers_its_token_and_ends_with_the_trial() -> None:
     with trial_broker({"images": ["host"]}) as access:
-        url, token = access[labels.ENV_SANDBOX_URL], access[labels.ENV_SANDBOX_TOKEN]
-        assert status_of(url, token) == 200
-        assert status_of(url, "another") == 401
+        assert status_of(access.url, access.token) == 200
+        assert status_of(access.url, "another") == 401
     with pytest.raises(OSError, match="refused"):
-        status_of(url, token)
+        status_of(access.url, access.token)
     assert labels.ENV_SANDBOX_TOKEN not in os.environ
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from gym.config.model import ContainerFacts, Instance, StackConfig
 from gym.plan import Plan, make_plan
-from gym.plan.shared_processes import digest_of_process, processes_of, share_processes
+from gym.plan.shared_processes import digests_of_processes, processes_of, share_processes
 from tests.support.plans import agent, instance
 
 MODEL = instance(
@@ -93,7 +93,7 @@ def test_a_process_is_replaced_when_any_of_its_instances_changed() -> None:
     def digest(max_steps: int) -> str:
         fields = {"resources_server": {"type": "resources_servers", "name": "mcqa"}, "max_steps": max_steps}
         plan = shared(loop("one"), loop("two", fields=fields), MCQA, MODEL)
-        return digest_of_process(plan, "simple-agent.shared", processes_of(plan)["simple-agent.shared"])
+        return digests_of_processes(plan)["simple-agent.shared"]
 
     assert digest(6) == digest(6) != digest(7)
 

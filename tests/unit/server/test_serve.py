@@ -144,7 +144,7 @@ async def test_a_server_that_is_not_asked_anything_still_logs_its_start_and_its_
         assert await server.ended() == 0
         assert server.process.stderr is not None
         words = (await server.process.stderr.read()).decode()
-    assert words.index("gym.server: server is ready") < words.index("gym.server: server was told to stop")
+    assert words.index("gym.server: server is ready") < words.index("gym.server: server stops")
 
 
 def test_a_connection_whose_last_answer_is_old_is_not_waited_for() -> None:

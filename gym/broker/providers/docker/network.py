@@ -92,7 +92,7 @@ class Networks:
             await self._gate.detach(tags)
 
     async def adopt(self, tags: Tags, wanted: Network, networks: Collection[str], channel: Channel) -> Attachment:
-        """Of a sandbox that an earlier broker placed. Whoever came through the gate has what its run may have."""
+        """Of a sandbox that an earlier broker placed. A caller that came through the gate has what its run may have."""
         shards = tuple(name for name in networks if name.startswith(BRIDGES))
         self._taken.update(shards)
         attachment = Attachment(next(iter(networks), "none"), shards=shards)

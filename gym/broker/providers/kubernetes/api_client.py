@@ -57,7 +57,7 @@ class ClusterFacts(NamedTuple):
 
 
 def read_cluster(server: str, namespace: str, account: str, environ: Mapping[str, str] = os.environ) -> ClusterFacts:
-    """What every pod is told of its cluster; `server` and `namespace` are for a broker elsewhere."""
+    """What every pod is given of its cluster; `server` and `namespace` are for a broker elsewhere."""
     folder = Path(account)
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
     url = server or (f"https://{f'[{host}]' if ':' in host else host}:{port}" if host else "")

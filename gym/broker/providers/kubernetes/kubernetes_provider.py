@@ -83,7 +83,7 @@ class Kubernetes:
     async def open(self) -> None:
         if not self._setup.helper_image:
             raise UserError(
-                "the sandbox provider `kubernetes` is not told which image has the helper of its sandboxes",
+                "the sandbox provider `kubernetes` has no setting for the image with the helper of its sandboxes",
                 "Write the broker's own image: sandbox_settings: {options: {helper_image: IMAGE}}",
             )
         await self.pods.refresh()

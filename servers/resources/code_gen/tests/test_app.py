@@ -1,9 +1,8 @@
-"""code_gen on a real socket, its programs in real sandboxes: every shipped case, and how answers are compared."""
+"""How code_gen compares what programs print and return, and what a provider without images says."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,42 +10,25 @@ import pytest
 from app import CodeGen
 from comparing import compare_texts, same_value
 
+from gym.runtime.trial_broker import TrialAccess
 from gym.server.testing import Caller, running
-from gym.wire.sandbox import Grant
-from tests.support.sandbox_programs import Access, broker_process
-
-HERE = Path(__file__).parents[1]
-CASES = [json.loads(line) for line in (HERE / "data" / "verifier_cases.jsonl").read_text("utf-8").splitlines()]
+from gym.wire.items import message, response
 
 
-@pytest.fixture(scope="module")
-def access() -> Iterator[Access]:
-    with broker_process() as found:
-        yield found
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-async def test_a_case_is_worth_what_it_says(access: Access, case: dict[str, Any]) -> None:
-    fields = {"num_processes": 1, "unit_test_timeout_secs": 2, **case.get("config", {})}
-    async with running(CodeGen.app(fields, name="code_gen", **access.settings)) as url, Caller(url) as caller:
-        reply = await caller.post("/verify", case["request"])
-    if "expected_error" in case:
-        assert (reply.status, reply.body["error"]["kind"]) == (422, "row")
-        assert "verifier_metadata" in reply.body["error"]["message"]
-        return
-    assert reply.body["reward"] == case["expected_reward"], reply.body
-    for name, value in case.get("expected_fields", {}).items():
-        assert reply.body[name] == value
-    assert ("reason" in reply.body) == (reply.body["reward"] < 1)
-
-
-async def test_a_provider_without_images_says_that_it_builds_none_of_ones_own(tmp_path: Path) -> None:
+async def test_a_provider_without_images_says_that_it_builds_none_of_ones_own(
+    tmp_path: Path, sandbox_broker: Callable[..., TrialAccess]
+) -> None:
     (tmp_path / "Dockerfile").write_text("FROM python:3.13-slim\n")
     fields = {"num_processes": 1, "sandbox_build": str(tmp_path)}
-    with broker_process(grant=Grant(images=("*",), build=True, warm=0)) as access:
-        app = CodeGen.app(fields, name="code_gen", **access.settings)
-        async with running(app) as url, Caller(url) as caller:
-            reply = await caller.post("/verify", CASES[0]["request"])
+    row = {
+        "responses_create_params": {"input": "?"},
+        "verifier_metadata": {"unit_tests": {"inputs": ["1"], "outputs": ["1"]}},
+    }
+    app = CodeGen.app(fields, name="code_gen", **sandbox_broker(build=True).settings)
+    async with running(app) as url, Caller(url) as caller:
+        reply = await caller.post(
+            "/verify", row | {"response": response([message("```python\nprint(1)\n```")], model="test")}
+        )
     assert reply.status == 422
     assert "builds no images" in reply.body["error"]["message"]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from app import CodeGen
 from hypothesis import strategies as st
 
+from gym.runtime.trial_broker import TrialAccess
 from gym.server.fuzz import ANYTHING, fuzz_verify
 from gym.server.testing import Rows
-from tests.support.sandbox_programs import broker_process
 
 TEXTS = (
     "```python\nprint(input())\n```",
@@ -21,9 +23,8 @@ TESTS = st.fixed_dictionaries(
 )
 
 
-def test_no_well_formed_request_breaks_it(rows: Rows) -> None:
+def test_no_well_formed_request_breaks_it(rows: Rows, sandbox_broker: Callable[..., TrialAccess]) -> None:
     metadata = st.fixed_dictionaries({"unit_tests": TESTS | ANYTHING}, optional={"difficulty": ANYTHING})
-    with broker_process() as access:
-        fields = {"num_processes": 2, "unit_test_timeout_secs": 2}
-        app = CodeGen.app(fields, name="code_gen", **access.settings)
-        fuzz_verify(app, rows, texts=TEXTS, values={"verifier_metadata": metadata}, examples=100)
+    fields = {"num_processes": 2, "unit_test_timeout_secs": 2}
+    app = CodeGen.app(fields, name="code_gen", **sandbox_broker().settings)
+    fuzz_verify(app, rows, texts=TEXTS, values={"verifier_metadata": metadata}, examples=100)

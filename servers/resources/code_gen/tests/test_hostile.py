@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from app import CodeGen
 
+from gym.runtime.trial_broker import TrialAccess
 from gym.server.testing import Caller, running
-from tests.support.hostile import HOSTILE
-from tests.support.sandbox_programs import Access, answer, broker_process, fenced
+from gym.server.testing.hostile_programs import HOSTILE
+from gym.wire.items import message, response
 
 TESTS = {"unit_tests": {"inputs": ["1\n"], "outputs": ["2\n"]}}
 
 
 @pytest.fixture(scope="module", params=["subprocess", pytest.param("docker", marks=pytest.mark.docker)])
-def access(request: pytest.FixtureRequest) -> Iterator[Access]:
-    with broker_process(request.param) as found:
-        yield found
+def access(request: pytest.FixtureRequest, sandbox_broker: Callable[..., TrialAccess]) -> TrialAccess:
+    return sandbox_broker(request.param)
 
 
 @asynccontextmanager
-async def serving(access: Access, **fields: Any) -> AsyncIterator[Caller]:
+async def serving(access: TrialAccess, **fields: Any) -> AsyncIterator[Caller]:
     settings = {"num_processes": 1, "unit_test_timeout_secs": 0.5, "memory_limit": "256m", **fields}
     app = CodeGen.app(settings, name="code_gen", **access.settings)
     async with running(app) as url, Caller(url) as caller:
@@ -32,11 +32,13 @@ async def serving(access: Access, **fields: Any) -> AsyncIterator[Caller]:
 
 async def graded(caller: Caller, code: str, **changes: Any) -> tuple[int, Any]:
     row = {"responses_create_params": {"input": "?"}, "verifier_metadata": TESTS | changes}
-    reply = await caller.post("/verify", row | {"response": answer(fenced(code))})
+    reply = await caller.post(
+        "/verify", row | {"response": response([message(f"```python\n{code}\n```")], model="test")}
+    )
     return reply.status, reply.body
 
 
-async def test_whatever_a_program_does_to_be_let_off_is_worth_nothing(access: Access) -> None:
+async def test_whatever_a_program_does_to_be_let_off_is_worth_nothing(access: TrialAccess) -> None:
     image = {"sandbox_image": "python:3.13-slim"}
     async with serving(access, **image) as caller:
         for name, code in HOSTILE.items():
@@ -45,7 +47,7 @@ async def test_whatever_a_program_does_to_be_let_off_is_worth_nothing(access: Ac
         assert (await graded(caller, "print(int(input()) + 1)"))[1]["reward"] == 1.0
 
 
-async def test_a_value_that_is_no_text_is_worth_nothing(access: Access) -> None:
+async def test_a_value_that_is_no_text_is_worth_nothing(access: TrialAccess) -> None:
     async with serving(access, sandbox_image="python:3.13-slim") as caller:
         tests = {"unit_tests": {"inputs": ["1"], "outputs": ['"x"'], "fn_name": "f"}}
         for code in ("def f(a): return '\\ud800'", "def f(a): return ['\\udcff', {'\\ud800': 1}]"):
@@ -54,7 +56,7 @@ async def test_a_value_that_is_no_text_is_worth_nothing(access: Access) -> None:
 
 
 async def test_a_package_that_the_sandbox_lacks_is_a_failure_and_not_the_answers(
-    access: Access, monkeypatch: pytest.MonkeyPatch
+    access: TrialAccess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the source and by what the place said before: not by what the program says."""
     monkeypatch.setattr("gym.sandbox.short_programs.PACKAGES", ("no_such_package",))

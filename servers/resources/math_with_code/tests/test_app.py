@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,23 +12,22 @@ from app import MathWithCode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gym.runtime.trial_broker import TrialAccess
 from gym.sandbox.broker_client import SandboxEnded, Sandboxes
 from gym.sandbox.pipe import Pipe
 from gym.server.testing import Caller, Rows, running
 from gym.wire.items import message, response
-from tests.support.sandbox_programs import Access, answer, broker_process
 
 ROW = {"responses_create_params": {"input": "?"}, "expected_result": "42"}
 
 
 @pytest.fixture(scope="module")
-def access() -> Iterator[Access]:
-    with broker_process() as found:
-        yield found
+def access(sandbox_broker: Callable[..., TrialAccess]) -> TrialAccess:
+    return sandbox_broker()
 
 
 @asynccontextmanager
-async def serving(access: Access, **fields: Any) -> AsyncIterator[Caller]:
+async def serving(access: TrialAccess, **fields: Any) -> AsyncIterator[Caller]:
     app = MathWithCode.app(fields, name="math_with_code", **access.settings)
     async with running(app) as url, Caller(url) as caller:
         await caller.post("/seed_session", ROW)
@@ -42,13 +41,13 @@ async def execute(caller: Caller, code: str) -> dict[str, Any]:
     return found
 
 
-async def reward(access: Access, text: str, **changes: Any) -> tuple[float, str | None]:
+async def reward(access: TrialAccess, text: str, **changes: Any) -> tuple[float, str | None]:
     async with serving(access) as caller:
-        reply = await caller.post("/verify", ROW | changes | {"response": answer(text)})
+        reply = await caller.post("/verify", ROW | changes | {"response": response([message(text)], model="test")})
     return reply.body["reward"], reply.body["extracted_answer"]
 
 
-async def test_variables_functions_and_imports_stay(access: Access) -> None:
+async def test_variables_functions_and_imports_stay(access: TrialAccess) -> None:
     async with serving(access) as caller:
         reply = await execute(caller, "import math\nx = 5\nx + 10")
         assert reply == {"success": True, "stdout": "", "stderr": "", "error_message": None, "result": "15"}
@@ -56,7 +55,7 @@ async def test_variables_functions_and_imports_stay(access: Access) -> None:
         assert (await execute(caller, "fact(5) + math.floor(x / 2)"))["result"] == "122"
 
 
-async def test_sessions_know_nothing_of_each_other(access: Access) -> None:
+async def test_sessions_know_nothing_of_each_other(access: TrialAccess) -> None:
     async with serving(access) as one, serving(access) as other:
         await execute(one, "x = 1\nopen('left', 'w').write('x')")
         assert (await execute(other, "x"))["error_message"] == "name 'x' is not defined"
@@ -76,7 +75,7 @@ async def test_sessions_know_nothing_of_each_other(access: Access) -> None:
         ("import os; os.close(1); print(5)", ""),
     ],
 )
-async def test_an_error_is_reported_and_the_state_stays(access: Access, code: str, error: str) -> None:
+async def test_an_error_is_reported_and_the_state_stays(access: TrialAccess, code: str, error: str) -> None:
     async with serving(access, max_execution_time=0.5) as caller:
         await execute(caller, "kept = 7")
         reply = await execute(caller, code)
@@ -93,7 +92,7 @@ async def test_an_error_is_reported_and_the_state_stays(access: Access, code: st
         "import os; os.closerange(64, 256)",
     ],
 )
-async def test_an_interpreter_that_ended_is_replaced_and_says_so(access: Access, code: str) -> None:
+async def test_an_interpreter_that_ended_is_replaced_and_says_so(access: TrialAccess, code: str) -> None:
     async with serving(access) as caller:
         await execute(caller, "kept = 7")
         reply = await execute(caller, code)
@@ -103,7 +102,7 @@ async def test_an_interpreter_that_ended_is_replaced_and_says_so(access: Access,
 
 
 async def test_code_that_ended_its_sandbox_is_reported_and_the_next_begins_in_another(
-    access: Access, monkeypatch: pytest.MonkeyPatch
+    access: TrialAccess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def ended(_: Pipe) -> bytes:
         raise SandboxEnded("it needed more than its memory")
@@ -118,14 +117,14 @@ async def test_code_that_ended_its_sandbox_is_reported_and_the_next_begins_in_an
         assert (await execute(caller, "kept"))["error_message"] == "name 'kept' is not defined"
 
 
-async def test_what_a_call_forked_answers_nothing(access: Access) -> None:
+async def test_what_a_call_forked_answers_nothing(access: TrialAccess) -> None:
     async with serving(access) as caller:
         reply = await execute(caller, "import os\npid = os.fork()\nif pid: os.waitpid(pid, 0)\npid > 0")
         assert reply["result"] == "True"
         assert (await execute(caller, "5"))["result"] == "5"
 
 
-async def test_output_is_cut_in_its_middle_and_the_commands_own_comes_too(access: Access) -> None:
+async def test_output_is_cut_in_its_middle_and_the_commands_own_comes_too(access: TrialAccess) -> None:
     async with serving(access, max_output=1000) as caller:
         reply = await execute(caller, "print('a' * 5000 + 'end')\nimport subprocess\nsubprocess.run(['echo', 'sub'])")
         assert "bytes cut" in reply["stdout"]
@@ -144,7 +143,7 @@ async def test_output_is_cut_in_its_middle_and_the_commands_own_comes_too(access
         "import sys; sys.stderr.buffer.write(bytes([255]))",
     ],
 )
-async def test_what_is_not_text_is_shown_as_text(access: Access, code: str) -> None:
+async def test_what_is_not_text_is_shown_as_text(access: TrialAccess, code: str) -> None:
     async with serving(access) as caller:
         reply = await execute(caller, code)
         assert "".join(str(one) for one in reply.values()).encode()
@@ -152,7 +151,7 @@ async def test_what_is_not_text_is_shown_as_text(access: Access, code: str) -> N
 
 
 async def test_a_package_that_is_promised_and_missing_is_a_failure(
-    access: Access, monkeypatch: pytest.MonkeyPatch
+    access: TrialAccess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("session.PACKAGES", ("no_such_package",))
     async with serving(access, sandbox_image="python:3.13-slim") as caller:
@@ -163,7 +162,7 @@ async def test_a_package_that_is_promised_and_missing_is_a_failure(
         assert raised["success"] is False
 
 
-async def test_the_end_of_a_session_removes_its_sandbox(access: Access) -> None:
+async def test_the_end_of_a_session_removes_its_sandbox(access: TrialAccess) -> None:
     async with Sandboxes(*access) as sandboxes, serving(access) as caller:
         await execute(caller, "x = 1")
         assert len(await sandboxes.alive()) == 1
@@ -171,11 +170,11 @@ async def test_the_end_of_a_session_removes_its_sandbox(access: Access) -> None:
         assert ended.body == {"success": True, "stdout": "", "stderr": "", "error_message": None, "result": None}
         assert await sandboxes.alive() == ()
         await execute(caller, "x = 1")
-        await caller.post("/verify", ROW | {"response": answer("none")})
+        await caller.post("/verify", ROW | {"response": response([message("none")], model="test")})
         assert await sandboxes.alive() == ()
 
 
-async def test_a_call_without_code_is_the_models_mistake(access: Access) -> None:
+async def test_a_call_without_code_is_the_models_mistake(access: TrialAccess) -> None:
     async with serving(access) as caller:
         assert (await caller.post("/execute_python", {})).status == 422
 
@@ -195,16 +194,16 @@ async def test_a_call_without_code_is_the_models_mistake(access: Access) -> None
         ("", 0.0),
     ],
 )
-async def test_the_last_box_is_the_answer(access: Access, text: str, worth: float) -> None:
+async def test_the_last_box_is_the_answer(access: TrialAccess, text: str, worth: float) -> None:
     assert (await reward(access, text))[0] == worth
 
 
-async def test_nested_braces_and_delimiters_are_read(access: Access) -> None:
+async def test_nested_braces_and_delimiters_are_read(access: TrialAccess) -> None:
     assert await reward(access, r"\boxed{\frac{1}{2}}", expected_result=r"\(\frac{1}{2}\)") == (1.0, r"\frac{1}{2}")
     assert (await reward(access, r"\boxed{a  b}", expected_result="$a b$"))[0] == 1.0
 
 
-async def test_where_no_message_has_a_box_the_last_tools_output_counts(access: Access) -> None:
+async def test_where_no_message_has_a_box_the_last_tools_output_counts(access: TrialAccess) -> None:
     output = {"type": "function_call_output", "call_id": "c", "output": json.dumps({"stdout": r"\boxed{42}"})}
     async with serving(access) as caller:
         reply = await caller.post("/verify", ROW | {"response": response([output, message("see above")], model="test")})
@@ -212,9 +211,11 @@ async def test_where_no_message_has_a_box_the_last_tools_output_counts(access: A
 
 
 @pytest.mark.parametrize("expected", ["", "  ", None, 42])
-async def test_a_row_without_an_expected_text_is_refused(access: Access, expected: Any) -> None:
+async def test_a_row_without_an_expected_text_is_refused(access: TrialAccess, expected: Any) -> None:
     async with serving(access) as caller:
-        reply = await caller.post("/verify", ROW | {"expected_result": expected, "response": answer(r"\boxed{}")})
+        reply = await caller.post(
+            "/verify", ROW | {"expected_result": expected, "response": response([message(r"\boxed{}")], model="test")}
+        )
     assert (reply.status, reply.body["error"]["kind"]) == (422, "row")
     assert "expected_result" in reply.body["error"]["message"]
 
@@ -222,7 +223,7 @@ async def test_a_row_without_an_expected_text_is_refused(access: Access, expecte
 JSON = st.recursive(st.none() | st.booleans() | st.text() | st.integers(), lambda one: st.lists(one, max_size=3))
 
 
-async def test_no_output_and_no_row_is_a_fault_of_the_server(access: Access) -> None:
+async def test_no_output_and_no_row_is_a_fault_of_the_server(access: TrialAccess) -> None:
     async with serving(access) as caller:
 
         @settings(max_examples=1, database=None)

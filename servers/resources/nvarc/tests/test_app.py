@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -12,26 +12,26 @@ from harness import answer
 from hypothesis import strategies as st
 
 from gym.errors import UserError
+from gym.runtime.trial_broker import TrialAccess
 from gym.sandbox.broker_client import Sandboxes
 from gym.sandbox.short_programs import ProgramOutcome, Programs
 from gym.server import ServerApp
 from gym.server.fuzz import fuzz_verify
 from gym.server.testing import Caller, Rows, running
+from gym.server.testing.hostile_programs import HOSTILE
 from gym.wire.failures import RolloutError
 from gym.wire.items import message, response
-from tests.support.hostile import HOSTILE
-from tests.support.sandbox_programs import Access, broker_process, fenced
-from tests.support.sandbox_programs import answer as answer_of
 
 
 @pytest.fixture(scope="module")
-def access() -> Iterator[Access]:
-    with broker_process() as found:
-        yield found
+def access(sandbox_broker: Callable[..., TrialAccess]) -> TrialAccess:
+    return sandbox_broker()
 
 
 @pytest.mark.parametrize("fields", [{}, {"strict": True}])
-def test_no_well_formed_request_breaks_it(app: ServerApp, rows: Rows, access: Access, fields: dict[str, Any]) -> None:
+def test_no_well_formed_request_breaks_it(
+    app: ServerApp, rows: Rows, access: TrialAccess, fields: dict[str, Any]
+) -> None:
     fuzz_verify(
         app.configured({"python_max_concurrency": 1, **fields}, **access.settings),
         rows,
@@ -166,7 +166,7 @@ def test_a_machine_that_gave_no_time_is_not_the_codes_fault() -> None:
 
 
 @pytest.fixture
-async def candidates(access: Access) -> AsyncIterator[Candidates]:
+async def candidates(access: TrialAccess) -> AsyncIterator[Candidates]:
     async with Sandboxes(access.url, access.token) as sandboxes:
         found = Candidates(Programs(sandboxes, image="python:3.13-slim", max_sandboxes=1), seconds=2, memory=1 << 30)
         yield found
@@ -186,7 +186,7 @@ async def test_what_code_does_in_its_sandbox_is_its_own(candidates: Candidates) 
     assert "no JSON value" in (await candidates.run(transform("return {1, 2}"), [[1]])).error
 
 
-async def test_code_sees_no_secret_of_the_server(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_code_sees_no_secret_of_the_server(access: TrialAccess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLICY_API_KEY", "hidden")
     async with Sandboxes(access.url, access.token) as sandboxes:
         found = Candidates(Programs(sandboxes, image="python:3.13-slim", max_sandboxes=1), seconds=2, memory=1 << 30)
@@ -213,29 +213,33 @@ async def test_a_server_for_code_does_not_start_without_a_sandbox(app: ServerApp
         await app.start()
 
 
-async def test_whatever_code_does_to_be_let_off_is_worth_nothing(app: ServerApp, access: Access) -> None:
+async def test_whatever_code_does_to_be_let_off_is_worth_nothing(app: ServerApp, access: TrialAccess) -> None:
     fields = {"agent_mode": "inductive", "python_max_concurrency": 1, "python_timeout_seconds": 1}
     settings = {**fields, "memory_limit": "256m", "sandbox_image": "python:3.13-slim"}
     app = app.configured(settings, **access.settings)
     row = {"responses_create_params": {"input": "?"}, "test_input": [[1]], "expected_output": [[2]]}
     async with running(app) as url, Caller(url) as caller:
         for name, code in HOSTILE.items():
-            reply = await caller.post("/verify", row | {"response": answer_of(fenced(code))})
+            reply = await caller.post("/verify", row | {"response": fenced(code)})
             assert (reply.status, reply.body.get("reward"), bool(reply.body.get("reason"))) == (200, 0.0, True), (
                 name,
                 reply,
             )
         right = "def transform(grid): return [[2]]"
-        assert (await caller.post("/verify", row | {"response": answer_of(fenced(right))})).body["reward"] == 1.0
+        assert (await caller.post("/verify", row | {"response": fenced(right)})).body["reward"] == 1.0
 
 
 async def test_a_package_that_the_sandbox_lacks_is_a_failure(
-    app: ServerApp, access: Access, monkeypatch: pytest.MonkeyPatch
+    app: ServerApp, access: TrialAccess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gym.sandbox.short_programs.PACKAGES", ("no_such_package",))
     app = app.configured({"agent_mode": "inductive"}, **access.settings)
     row = {"responses_create_params": {"input": "?"}, "test_input": [[1]], "expected_output": [[2]]}
     code = "import no_such_package\ndef transform(grid): return [[2]]"
     async with running(app) as url, Caller(url) as caller:
-        reply = await caller.post("/verify", row | {"response": answer_of(fenced(code))})
+        reply = await caller.post("/verify", row | {"response": fenced(code)})
     assert (reply.status, reply.body["error"]["kind"]) == (500, "sandbox")
+
+
+def fenced(code: str) -> dict[str, Any]:
+    return response([message(f"```python\n{code}\n```")], model="test")

@@ -1,4 +1,4 @@
-"""A sandbox broker for the length of a trial: for the cases and the audit of a server whose config says `sandbox:`."""
+"""A sandbox broker for the length of a trial: for the tests, cases and audit of a server that runs programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gym import labels
 from gym.runtime.local.listeners import address_of, listen_on_loopback
@@ -21,12 +21,28 @@ from gym.runtime.sandbox_access import access_environ
 STOP_SECONDS = 40.0  # it removes its sandboxes before it ends
 
 
+class TrialAccess(NamedTuple):
+    url: str
+    token: str
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """For a server that is started."""
+        return access_environ(self.url, self.token)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """For `MyServer.app(fields, name=..., **access.settings)`."""
+        return {"sandbox_url": self.url, "sandbox_token": self.token}
+
+
 @contextmanager
-def trial_broker(grant: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """The environment of a server with this grant; the best provider of this machine answers it."""
+def trial_broker(grant: Mapping[str, Any], provider: str = "auto") -> Iterator[TrialAccess]:
+    """The access of a server with this grant. `auto` is the best provider of this machine."""
     token = secrets.token_hex(32)
     access = {"token_sha256": hashlib.sha256(token.encode()).hexdigest(), "grant": dict(grant)}
-    config = {"stack": f"trial-{secrets.token_hex(4)}", "instances": {"trial": access}}
+    stack = f"trial-{secrets.token_hex(4)}"
+    config = {"stack": stack, "provider": provider, "instances": {"trial": access}}
     with tempfile.TemporaryDirectory(prefix="gym-trial-") as folder, listen_on_loopback() as listener:
         path = Path(folder) / "config.json"
         path.write_text(json.dumps(config), "utf-8")
@@ -42,7 +58,7 @@ def trial_broker(grant: Mapping[str, Any]) -> Iterator[dict[str, str]]:
             )
         host, port = address_of(listener)
         try:
-            yield access_environ(f"http://{host}:{port}", token)
+            yield TrialAccess(f"http://{host}:{port}", token)
         finally:
             _stop(broker)
 

@@ -1,0 +1,61 @@
+"""A method that an author wrote: which model its body is checked by, and whether it takes a session's state."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from gym.server.errors import own_validation_error, validation_message
+from gym.wire.failures import RolloutError
+from gym.wire.json_text import lacks
+from gym.wire.rows import has_plain_items, read_body, read_with_unread
+
+
+@dataclass(frozen=True)
+class Hook:
+    """`reads_items`: its items are dicts, so that their arrays may come unread."""
+
+    method: Callable[..., Any]
+    model: type[BaseModel]
+    wants_state: bool
+    reads_items: bool
+
+    @classmethod
+    def of(cls, method: Callable[..., Any], default: type[BaseModel]) -> Hook:
+        parameters = list(inspect.signature(method).parameters)
+        function = getattr(method, "__func__", method)
+        hint = get_type_hints(function).get(parameters[0]) if parameters else None
+        model = hint if isinstance(hint, type) and issubclass(hint, BaseModel) else default
+        return cls(method, model, "state" in parameters, has_plain_items(model))
+
+    async def __call__(self, body: bytes, state: Any) -> Any:
+        return await self.run(self.parse(body), state)
+
+    def parse(self, body: bytes) -> BaseModel:
+        if self.reads_items and (request := read_with_unread(self.model, body)) is not None:
+            return request
+        if not (lacks(body, b"NaN") and lacks(body, b"Infinity")):
+            _refuse_what_json_cannot_say(body)
+        try:
+            return read_body(self.model, body)
+        except ValidationError as error:
+            raise RolloutError("row", validation_message(error, self.model)) from None
+
+    async def run(self, request: BaseModel, state: Any) -> Any:
+        try:
+            return await (self.method(request, state=state) if self.wants_state else self.method(request))
+        except ValidationError as error:  # of something the author parsed: the body was checked before
+            raise own_validation_error(error) from error
+
+
+def _refuse_what_json_cannot_say(body: bytes) -> None:
+    """Pydantic reads NaN and Infinity; the echo would carry them to peers that do not."""
+    try:
+        orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise RolloutError("row", f"body: not JSON: {error}") from None
