@@ -7,8 +7,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Protocol, get_args
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 from urllib.parse import unquote
 
 import orjson
@@ -19,18 +19,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gym import __version__, labels
-from gym.console import collections, group_streams, views
+from gym.console import collections, views
 from gym.console.collections import Collections
 from gym.console.console_replies import asks_for_token, read_small, refusal_reply
 from gym.console.console_token import is_admitted
 from gym.console.discovery_sources import DiscoverySources, ServerFacts
-from gym.console.group_streams import OpenStreams
 from gym.console.guide.guide_section import GUIDE
 from gym.console.origin import find_origin
 from gym.console.outside_only import REFUSAL, OutsideOnly
 from gym.console.pages.shell import NO_STORE, PAGE_HEADERS, PageAccess, Section, ending, fill_shell, make_pages
 from gym.console.probes import Probe
-from gym.console.rollout_streams import LinesResponse, RolloutService
 from gym.console.stack.stack_section import make_section
 from gym.console.stack.stack_view import StackParts
 from gym.console.upstream_addresses import MAX_BYTES, UpstreamAdmin
@@ -42,6 +40,9 @@ from gym.wire.discovery import Discovery
 from gym.wire.failures import NO_ROUTE, RolloutError
 from gym.wire.foreign_pages import Why, refusal_words
 from gym.wire.stack_names import ROUTER
+
+if TYPE_CHECKING:
+    from gym.console.group_streams import OpenStreams
 
 PAGES = [
     *(
@@ -58,6 +59,7 @@ PAGES = [
     ),
     *("/metrics", "/global_config_dict_yaml", "/server_instances", "/admin/models/NAME/upstreams"),
 ]
+STREAM_COMMAND_BYTES = 64 * 1024
 HEALTH = ("/healthz", "/livez", "/readyz", "/health")
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
@@ -79,7 +81,6 @@ class Deps:
     token: str = field(default="", repr=False)
     board: Collections = field(default_factory=Collections)
     vanished: Vanished = field(default_factory=Vanished)
-    streams: OpenStreams = field(default_factory=OpenStreams)
     parts: StackParts = StackParts()
     client: HttpClient | None = None  # for the router's figures
     sections: tuple[Section, ...] = ()  # beside the stack's own
@@ -137,6 +138,12 @@ class Console:
     def __init__(self, deps: Deps, front: str) -> None:
         self._deps = deps
         self._front = front
+
+    @cached_property
+    def _streams(self) -> OpenStreams:
+        from gym.console.group_streams import OpenStreams  # noqa: PLC0415 (a collector and more: 0.1 s, for trainers)
+
+        return OpenStreams()
 
     async def front(self, request: Request) -> Response:
         """A page for people; for programs what a head server says there."""
@@ -238,26 +245,28 @@ class Console:
 
     async def rollouts(self, request: Request) -> Response:
         """Rows in, rollouts or groups out as they finish."""
+        from gym.console.rollout_streams import LinesResponse, RolloutService  # noqa: PLC0415 (as below)
+
         deps = self._deps
         try:
-            opened = await RolloutService(deps.sources, deps.board, deps.token, deps.streams).open(request)
+            opened = await RolloutService(deps.sources, deps.board, deps.token, self._streams).open(request)
         except GymError as error:
             return refusal_reply(error)
         return LinesResponse(opened, NO_STORE)
 
     async def steer(self, request: Request) -> Response:
         """How a stream of groups is getting on, and what its trainer wants of it meanwhile."""
-        streams, id = self._deps.streams, request.path_params["id"]
+        streams, id = self._streams, request.path_params["id"]
         try:
             if request.method == "GET":
                 return _json(streams.find(id).stats().to_dict())
-            return _json(await streams.execute(id, await read_small(request, group_streams.MAX_BYTES)))
+            return _json(await streams.execute(id, await read_small(request, STREAM_COMMAND_BYTES)))
         except GymError as error:
             return refusal_reply(error)
 
     async def shares(self, request: Request) -> Response:
         """A stream claims its part of the stack's places; or: who has a part."""
-        claims = self._deps.streams.claims
+        claims = self._streams.claims
         if request.method == "GET":
             return _json({"shares": claims.view()})
         try:

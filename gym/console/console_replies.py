@@ -9,8 +9,8 @@ from starlette.responses import Response
 from gym import labels
 from gym.console.console_token import CHALLENGES
 from gym.console.pages.shell import NO_STORE
-from gym.console.rollout_streams import error_body
 from gym.errors import GymError, InfraError, UserError
+from gym.wire.failures import RolloutError
 
 
 def asks_for_token() -> Response:
@@ -37,3 +37,11 @@ def refusal_reply(error: GymError) -> Response:
     """422 for what is wrong with the question, 503 for what is wrong here."""
     status = 503 if isinstance(error, InfraError) else 422
     return Response(error_body(error), status, NO_STORE, "application/json")
+
+
+def error_body(error: GymError) -> bytes:
+    """Every refusal in the words of the failure contract."""
+    if isinstance(error, RolloutError):
+        return error.to_body()
+    fault = isinstance(error, UserError)
+    return RolloutError("row" if fault else "agent", str(error), retryable=not fault).to_body()

@@ -26,7 +26,6 @@ from gym.trainers.shares import ClaimBoard
 from gym.wire.failures import RolloutError
 
 MAX_STREAMS: Final = 64
-MAX_BYTES: Final = 64 * 1024
 KEYS: Final = ("size", "sources")  # either of them asks for groups
 
 

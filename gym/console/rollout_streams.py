@@ -30,13 +30,13 @@ from gym.collect.tally import Tally
 from gym.collect.targets import AGENT_TYPE, Targets
 from gym.collect.task_reader import TaskReader, TaskRules
 from gym.console.collections import Collections
+from gym.console.console_replies import error_body
 from gym.console.discovery_sources import DiscoverySources
 from gym.console.environment_tools import own_tools
 from gym.console.group_streams import KEYS, OpenStreams, open_groups, read_group_order
 from gym.data.line_source import row_to_line
 from gym.errors import GymError, Problem, UserError
 from gym.http.pool import HttpClient
-from gym.wire.failures import RolloutError
 from gym.wire.policy_endpoint import KEY
 
 MAX_BYTES = 1 << 30
@@ -165,14 +165,6 @@ class RolloutService:
             self.board.drop(run)
             body.close()
             await http.aclose()
-
-
-def error_body(error: GymError) -> bytes:
-    """Every refusal in the words of the failure contract."""
-    if isinstance(error, RolloutError):
-        return error.to_body()
-    fault = isinstance(error, UserError)
-    return RolloutError("row" if fault else "agent", str(error), retryable=not fault).to_body()
 
 
 async def _read_body(request: Request) -> IO[bytes]:

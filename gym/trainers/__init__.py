@@ -1,11 +1,16 @@
 """What trainers need of a collector: groups of rollouts, sampled, blended and paced as training wants them."""
 
-from gym.trainers.blend import BlendPart, Source
-from gym.trainers.group_options import Curriculum, GroupOptions, read_options
-from gym.trainers.groups import RolloutGroup
-from gym.trainers.sequences import TokenSequence, read_sequence, read_sequences
-from gym.trainers.stream import GroupStream, StreamStats
-from gym.trainers.sync import SyncGroupStream
+from typing import TYPE_CHECKING
+
+from gym.lazy import on_first_use
+
+if TYPE_CHECKING:
+    from gym.trainers.blend import BlendPart, Source
+    from gym.trainers.group_options import Curriculum, GroupOptions, read_options
+    from gym.trainers.groups import RolloutGroup
+    from gym.trainers.sequences import TokenSequence, read_sequence, read_sequences
+    from gym.trainers.stream import GroupStream, StreamStats
+    from gym.trainers.sync import SyncGroupStream
 
 __all__ = [
     "BlendPart",
@@ -21,3 +26,5 @@ __all__ = [
     "read_sequence",
     "read_sequences",
 ]
+
+__getattr__ = on_first_use(__name__)

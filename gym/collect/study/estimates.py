@@ -40,13 +40,13 @@ class Sample:
         for value in values:
             self.add(value)
 
-    def add(self, value: float) -> None:
-        self.count += 1
-        if self.count <= MAX_DRAWN:
-            self._values.append(value)
+    def add(self, value: float, times: int = 1) -> None:
+        if self.count < MAX_DRAWN:
+            self._values.extend([value] * min(times, MAX_DRAWN - self.count))
+        self.count += times
         apart = value - self._mean
-        self._mean += apart / self.count
-        self._spread += apart * (value - self._mean)
+        self._mean += apart * times / self.count
+        self._spread += apart * (value - self._mean) * times
 
     @property
     def mean(self) -> float:

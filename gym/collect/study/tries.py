@@ -9,19 +9,20 @@ from __future__ import annotations
 import hashlib
 import math
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 
-from gym.collect.study.estimates import Sample
+from gym.collect.study.estimates import MAX_DRAWN, Sample
 from gym.wire.metrics import ROLLOUT, TASK, describe_columns, numbers
 from gym.wire.pass_rates import Try, pass_and_majority
 
 ANSWERS = ("extracted_answer", "predicted_answer", "model_answer")
 _NONE = -1
 _MASK = (1 << 62) - 1
+Pattern = tuple[tuple[float, ...], tuple[int | None, ...]]  # rewards of a task's tries, numbers of their answers
 
 
 class Tries:
@@ -60,8 +61,31 @@ class Tries:
                 yield self.tasks[order[start]], order[start:end]
                 start = end
 
+    def patterns(self) -> Iterator[tuple[Pattern, int]]:
+        """The rewards and answers of a task, and how many tasks have the same. Few tasks come one by one, in order."""
+        if len(self) == len(set(self.tasks)):
+            found: Iterator[Pattern] = (
+                ((reward,), (None if answer == _NONE else 0,))
+                for reward, answer in zip(self.rewards, self._answers, strict=True)
+            )
+        else:
+            found = (self._pattern(places) for _, places in self.groups())
+        if len(set(self.tasks)) <= MAX_DRAWN:
+            yield from ((one, 1) for one in found)
+        else:
+            yield from Counter(found).items()
+
     def tries(self, places: Sequence[int]) -> list[Try]:
         return [Try(self.rewards[place], self._answer(place)) for place in places]
+
+    def _pattern(self, places: Sequence[int]) -> Pattern:
+        """Which answers are equal matters, and not what they are."""
+        numbers: dict[int, int] = {}
+        answers = map(self._answer, places)
+        return (
+            tuple(self.rewards[place] for place in places),
+            tuple(None if one is None else numbers.setdefault(one, len(numbers)) for one in answers),
+        )
 
     def _answer(self, place: int) -> int | None:
         answer = self._answers[place]
@@ -108,19 +132,19 @@ class NumberTable(Tries):
 
 def extra_metrics(tries: Tries, *, name: str = "accuracy") -> dict[str, float]:
     """For each k up to the fewest repeats that any task has; nothing without rollouts."""
-    max_k = min((len(places) for _, places in tries.groups()), default=0)
+    max_k = min(Counter(tries.tasks).values(), default=0)
     samples: defaultdict[str, Sample] = defaultdict(Sample)
     runs = [Sample() for _ in range(max_k)]
     spreads = [Sample() for _ in range(2, max_k + 1)]  # of the first 2, 3, ... repeats of a task
-    for _, places in tries.groups():
-        group = tries.tries(places)
-        for metric, value in _task_metrics(group, max_k, name, answers=tries.has_answers).items():
-            samples[metric].add(value)
-        scores = [100.0 * one.score for one in group[:max_k]]
+    for pattern, times in tries.patterns():
+        rates = _task_metrics([*map(Try, *pattern)], max_k, name, answers=tries.has_answers)
+        for metric, value in rates.items():
+            samples[metric].add(value, times)
+        scores = [100.0 * score for score in pattern[0][:max_k]]
         for run, score in zip(runs, scores, strict=True):
-            run.add(score)
+            run.add(score, times)
         for spread, deviation in zip(spreads, _deviations(scores), strict=True):
-            spread.add(deviation)
+            spread.add(deviation, times)
     metrics = {metric: sample.mean for metric, sample in samples.items()}
     metrics |= _over_runs([run.mean for run in runs], spreads, name)
     return metrics | _intervals(samples, max_k)

@@ -7,7 +7,6 @@ from typing import Any
 import orjson
 import pytest
 from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
 from gym.render.bill_of_materials import ImageContent, make_bill, read_hashes
@@ -42,6 +41,8 @@ def by_name(tree: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def faults(tree: dict[str, Any], version: SchemaVersion = SchemaVersion.V1_6) -> str:
+    from cyclonedx.validation.json import JsonStrictValidator  # noqa: PLC0415 (compiles grammars for two seconds)
+
     found = JsonStrictValidator(version).validate_str(orjson.dumps(tree).decode())
     return "" if found is None else str(found)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import statistics
 from typing import Any
 
@@ -10,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gym.collect.aggregates import aggregate_agents, group_by_agent
-from gym.collect.study.tries import Tries, extra_metrics
+from gym.collect.study import tries as of_tries
+from gym.collect.study.tries import NumberTable, Tries, extra_metrics
+from gym.wire.metrics import ROLLOUT, TASK
 from gym.wire.pass_rates import pass_and_majority
 from tests.support.recordings import ran
 
@@ -107,3 +111,23 @@ async def test_an_aggregate_has_them_beside_what_the_agent_says_and_the_agent_wi
     assert entry["agent_metrics"]["pass@1/accuracy"] == 7.0
     assert entry["agent_metrics"]["pass@2/accuracy"] == 100.0
     assert entry["agent_metrics"]["mean/reward"] == 0.5
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_tasks_that_went_alike_are_counted_once_and_weigh_as_often(
+    repeats: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dice = random.Random(7)
+    table = NumberTable()
+    for task, repeat in itertools.product(range(400), range(repeats)):
+        answer = dice.choice("AB")
+        table.add({TASK: task, ROLLOUT: repeat, "extracted_answer": answer}, float(answer == "A"))
+    one_by_one = without_intervals(extra_metrics(table))
+    monkeypatch.setattr(of_tries, "MAX_DRAWN", 10)
+    assert len(list(table.patterns())) < 20
+    assert without_intervals(extra_metrics(table)) == pytest.approx(one_by_one)
+
+
+def without_intervals(metrics: dict[str, float]) -> dict[str, float]:
+    """They are drawn from the tasks in their order."""
+    return {name: value for name, value in metrics.items() if "/ci_" not in name}
