@@ -93,7 +93,8 @@ def test_a_server_starts_without_what_only_its_docs_need() -> None:
     """FastAPI is a third of what the SDK costs to import, and most servers are never asked for their docs."""
     script = """
 import sys, gym.server.serve, gym.server.agent, gym.server.model, gym.server.resources
-print(*({one.partition(".")[0] for one in sys.modules} & {"fastapi", "starlette", "openai", "yaml", "jinja2", "rich"}))
+loaded = {name.partition(".")[0] for name in sys.modules}
+print(*(loaded & {"fastapi", "starlette", "openai", "yaml", "jinja2", "rich"}))
 """
     loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
     assert not loaded
