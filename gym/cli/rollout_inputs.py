@@ -10,6 +10,7 @@ from typing import Any
 
 from gym.cli.named_images import find_entry, names_image
 from gym.config import path_variants, search_roots
+from gym.config.catalog import find_configs, server_folders
 from gym.config.example_rows import example_of
 from gym.errors import UserError
 
@@ -36,21 +37,28 @@ def find_rows(
             f"{' and '.join(sorted(agents))}: with --input the argument is the one agent of rows that name none.",
             "Give more rows with another --input.",
         )
-    return tuple(_find_input(one) for one in rows or named), next(iter(agents), "")
+    return tuple(path for one in rows or named for path in _find_inputs(one)), next(iter(agents), "")
 
 
-def _find_input(given: str) -> str:
+def _find_inputs(given: str) -> tuple[str, ...]:
     """A file of that name wins over a server's; a path of NeMo Gym's tree is found where the server is here."""
     if Path(given).is_file() or not (re.fullmatch(r"[A-Za-z_][\w-]*", given) or names_image(given)):
-        return _find_file(given)
-    entry = find_entry(given)
+        return (_find_file(given),)
+    try:
+        entry = find_entry(given)
+    except UserError:
+        if names_image(given) or not find_configs(given, server_folders(search_roots(Path.cwd(), os.environ))):
+            raise
+        from gym.cli.split_rows import find_split_rows  # as above: a configuration that has a name of its own
+
+        return find_split_rows([given], "example", "")[0]
     example = example_of(entry.directory)
     if not example.is_file():
         raise UserError(
             f"{given}: that server has no example rows ({example} is not there).",
             f"Give a JSONL file: gym rollouts ROWS.jsonl -o {given}.jsonl",
         )
-    return str(example)
+    return (str(example),)
 
 
 def _find_file(given: str) -> str:

@@ -96,7 +96,7 @@ def own_fields(entry: CatalogEntry) -> dict[str, object]:
 
 def own_facts(entry: CatalogEntry) -> dict[str, Node]:
     """The keys of its container that a server's own instance has, beside its type or among its fields."""
-    folder = ServerFolder(entry.type, entry.directory)
+    folder = ServerFolder(entry.type, entry.directory, entry.implementation)
     block, fields = _own_block(_read(entry.config), folder) if entry.config else (None, None)
     found: dict[str, Node] = {}
     for node in (block, fields):

@@ -41,6 +41,11 @@ class Step(NamedTuple):
     tool_outputs: tuple[dict[str, str], ...] = ()
     info: dict[str, Any] | None = None
 
+    @classmethod
+    def of(cls, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any = None) -> Self:
+        """What the gymnasium package's `step` returns: `Step.of(*environment.step(action))`. Its `info` is left out."""
+        return cls(observation, reward, bool(terminated), bool(truncated))
+
     @property
     def ends(self) -> bool:
         return self.terminated or self.truncated

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -70,6 +71,13 @@ requires = ["hatchling"]
 build-backend = "hatchling.build"
 [tool.hatch.build]
 include = ["ascii_words.py"]
+"""
+OPENENV_START = """
+set -eu
+"${UV:-uv}" venv --quiet --python '>=3.11' venv
+"${UV:-uv}" pip install --quiet --python venv/bin/python openenv-dipg-safety==0.1.67
+export DIPG_DATASET_PATH="$PWD/tasks.jsonl" HF_HUB_OFFLINE=1
+exec venv/bin/python -m uvicorn med_safety_gym.app:app --host 127.0.0.1 --port "$1"
 """
 Row = dict[str, Any]
 LEGACY = ("--environment", "ascii-words")
@@ -231,3 +239,61 @@ def test_an_environment_of_pypi_for_verifiers(stack: Stack) -> None:
     assert failed == []
     assert done[0]["reward"] > 0
     assert done[0]["metrics"] == {"prosody_reward": done[0]["reward"], "num_turns": 1.0}
+
+
+def test_a_taskset_of_pypi_for_verifiers(stack: Stack) -> None:
+    """Of its author's own, for verifiers 0.4; its tasks never come to an end."""
+    taskset = {"id": "marble-v1"}
+    stack.add("verifiers", "marble_env", "marble-v1==0.1.0", environment={"taskset": taskset})
+    rows = stack.rows_of("marble_env", "-n", "2", "--", "--taskset", json.dumps(taskset))
+    solved = rows[0]["task"]
+    ring = re.escape(f"centred at ({solved['ring'][0]:.0f}, {solved['ring'][1]:.0f})")
+    layout = f"```json\n{json.dumps(solved['solution'])}\n```"
+    stack.up(
+        [{"when": {"user": ring}, "say": layout}, {"when": {}, "say": "```json\n[]\n```"}], {"marble_env": "play_agent"}
+    )
+    done, failed = stack.roll_out("marble_env", rows)
+    assert (failed, [one["reward"] for one in done]) == ([], [1.0, 0.0])
+    assert [one["scores"]["answered_legally"]["score"] for one in done] == [1.0, 0.0]
+
+
+def test_an_openenv_environment_of_pypi(stack: Stack) -> None:
+    """Unmodified, on `openenv-core` 0.3 as it requires. Rows of the same shape take the place of its data set."""
+    absent = "The context does not contain this information."
+    asked = "<context>Drug {0} was given to 12.</context>\n<question>{1}</question>\nPROOF:\n"
+    tasks = [("A", "How many were given it?", "12"), ("B", "Who paid for it?", absent)]
+    said = [
+        {"analysis": "It says so.", "proof": "a trial of 99", "final": "99"},
+        {"analysis": "-", "proof": "", "final": absent},
+    ]
+    service = {"command": f"sh {stack.folder}/safety_env/env/start.sh ${{port}}", "port": 8000, "health": "/health"}
+    made = stack.add(
+        "openenv",
+        "safety_env",
+        url="http://${service:env}",
+        action_field="llm_response",
+        unpaid_steps="none",
+        services={"env": service},
+    )
+    write(
+        made / "env" / "tasks.jsonl",
+        [
+            {
+                "messages": [
+                    {"role": "user", "content": asked.format(drug, what)},
+                    {"role": "assistant", "content": final},
+                ]
+            }
+            for drug, what, final in tasks
+        ],
+    )
+    (made / "env" / "start.sh").write_text(f'cd "$(dirname "$0")"\n{OPENENV_START}')
+    rules = [
+        {"when": {"user": f"Drug {drug}"}, "say": json.dumps(one)} for (drug, *_), one in zip(tasks, said, strict=True)
+    ]
+    stack.up(rules, {"safety_env": "gymnasium_agent"})
+    row = {"responses_create_params": {"input": [{"role": "system", "content": "Answer."}]}, "reset": {}}
+    done, failed = stack.roll_out("safety_env", [{**row, "number": number} for number in range(4)])
+    paid = {one["reward"] for one in done}
+    assert (failed, len(done), len(paid)) == ([], 4, 2)
+    assert min(paid) < 0.0 < max(paid)

@@ -186,6 +186,25 @@ def test_a_configuration_that_reads_this_machine_waits_for_a_word(here: Here) ->
     assert "taken: a canary" in run("config", image, "--model", "scripted", cwd=here.user, env=here.env)
 
 
+def test_what_is_here_is_trusted_and_found_by_its_digest_without_its_registry(here: Here, tmp_path: Path) -> None:
+    run("pull", here.image, cwd=here.user, env=here.env)
+    with registry_in(tmp_path) as registry:
+        image = f"{registry}/team/letters:1"
+        run_program(("docker", "tag", here.image, image))
+        run_program(("docker", "push", "--quiet", image))
+    try:
+        with engine_client() as client:
+            digests = client.images.get(image).attrs["RepoDigests"]
+        (by_digest,) = [one for one in digests if one.startswith(f"{registry}/")]
+        refused = gym("pull", image, cwd=here.user, env=here.env)
+        assert refused.returncode != 0
+        assert "Is the registry up" in refused.stderr
+        run("pull", image, "--trust", cwd=here.user, env=here.env)
+        run("pull", by_digest, cwd=here.user, env=here.env)
+    finally:
+        remove_references(registry)
+
+
 def test_images_that_cannot_be_used_say_so_in_one_sentence(here: Here) -> None:
     made = {
         "no packed environment": bare(here, "plain", {}),

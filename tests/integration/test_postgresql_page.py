@@ -14,7 +14,7 @@ from tests.support.docker import Stand, call, end_processes, eventually, stand_i
 
 pytestmark = [pytest.mark.docker, pytest.mark.long]
 PAGE = Path(__file__).parents[2] / "docs" / "postgresql.md"
-FILE = re.compile(r"^`([\w./]+)`\n\n```\w+\n(.*?)^```$", re.M | re.S)
+FILE = re.compile(r"^`([\w./]+)`\n\n(?:<!--[^>]*-->\n)?```\w+\n(.*?)^```$", re.M | re.S)
 TASK = {"responses_create_params": {"input": "Book it."}, "expected_total": 3}
 PASSWORD = {"LEDGER_PASSWORD": "a canary, with blanks"}
 

@@ -15,12 +15,12 @@ Trust = Annotated[bool, typer.Option("--trust", help="Start it although it reads
 
 
 def command(image: Image, trust: Trust = False) -> int:
-    """Pull a packed environment, also where an older one of that name is here.
+    """Pull a packed environment, also where an older one of that name is here; --trust is about the one that is here.
 
     Example: gym pull registry.example.org/team/mcqa:1.2
     """
     with console.busy(f"pulling {image}"):
-        opened = open_named_image(image, fetch=True)
+        opened = open_named_image(image, fetch=not trust)
     for one in list_findings(opened, os.environ):
         console.note(f"{'trusted' if trust else 'asks for'}: {one}", style="yellow")
     if trust:

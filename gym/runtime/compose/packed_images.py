@@ -36,10 +36,13 @@ OTHER_PLATFORM: Final = ("no matching manifest", "does not provide the specified
 
 
 def open_image(reference: str, cache: Path, *, fetch: bool = False) -> Path:
-    """The root that the image's folder was unpacked to; what is not here is pulled; with `fetch` it is pulled again."""
+    """The root that the image's folder was unpacked to; what is not here is pulled; with `fetch` it is pulled again.
+
+    What a digest names and is here cannot be another in the registry: it is not asked for.
+    """
     engine = require_engine()
     with connect(engine.host) as client:
-        if fetch or not _is_here(client, reference):
+        if (fetch and "@sha256:" not in reference) or not _is_here(client, reference):
             pull_image(reference, engine.host)
         facts = _inspect(client, reference)
         manifest = _manifest(client, reference, facts)

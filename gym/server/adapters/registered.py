@@ -36,3 +36,13 @@ def row_blamed(what: str, *errors: type[Exception]) -> Iterator[None]:
         yield
     except errors as error:
         raise RolloutError("row", f"{what}: {error}") from None
+
+
+@contextmanager
+def library_blamed(what: str) -> Iterator[None]:
+    """Around what a library may not be able to do here: a package, a file or a network that it wants is missing."""
+    try:
+        yield
+    except (ImportError, LookupError, OSError) as error:
+        why = f"{what} does not run here: {type(error).__name__}: {str(error).strip()[:200]}"
+        raise RolloutError("resources", why, retryable=False) from None

@@ -1,22 +1,23 @@
 """`TextEnvironment`: a library's games of text. An author writes `open` and `act`; rows, turns and failures are ours.
 
 The library's code runs in the event loop, under a limit of CPU time: a thousand games cost no thread and no process.
-An `act` that is `async def` may ask a second model, as an opponent.
+A second model plays the other seats of a game for several.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import orjson
 from pydantic import Field
 
 from gym.errors import UserError
 from gym.labels import HEADER_EPISODE_OVER
+from gym.server.adapters.chance import Chance
 from gym.server.adapters.cpu_limit import CpuLimit, CpuLimitReached
 from gym.server.adapters.rewards import RewardMeaning, RewardReader
 from gym.server.adapters.text_format import TextFormat
@@ -36,6 +37,13 @@ from gym.wire.rows import Row, VerifyRequest
 E = TypeVar("E")
 ACTION = "action"
 OVER = ((HEADER_EPISODE_OVER.encode(), b"1"),)
+MAX_OTHER_MOVES = 200  # in a row, before it is the policy's turn again
+
+
+class OthersTurn(NamedTuple):
+    """Returned in the place of a `Step`: the second model reads `shown`, and `act` gets what it says."""
+
+    shown: str
 
 
 class TextEnvironmentConfig(ResourcesConfig):
@@ -48,6 +56,7 @@ class TextEnvironmentConfig(ResourcesConfig):
     act_seconds: float = Field(default=5.0, gt=0)  # of CPU time, for one action; of wall time, 12 times as many
     act_tool: str = ""  # the name of a tool for acting, for agents that know /seed_session but not /step
     opponent: Reference | None = None  # the model that plays against the policy
+    opponent_prompt: str = "You play a game. Read its rules, then write your move in the form that they ask for."
 
 
 @dataclass(slots=True)
@@ -57,7 +66,8 @@ class Game(Generic[E]):
     row: Any
     environment: E
     rewards: RewardReader
-    first: Observation = None
+    chance: Chance | None = None
+    decided: Step | None = None  # where the others ended it before the policy's first move
     actions: list[str] = field(default_factory=list)
     turns: int = 0
 
@@ -67,6 +77,7 @@ class TextEnvironment(GymnasiumServer[Game[E]], Generic[E]):
 
     config: TextEnvironmentConfig
     bad_action: ClassVar[tuple[type[Exception], ...]] = ()  # what `act` raises for an action that cannot be
+    own_random: ClassVar[bool] = False  # the library rolls with `random`: each game has its own, by the row's seed
 
     def __init__(self, config: TextEnvironmentConfig, settings: Settings) -> None:
         super().__init__(config, settings)
@@ -75,14 +86,17 @@ class TextEnvironment(GymnasiumServer[Game[E]], Generic[E]):
         if config.act_tool and not may_be_tool(config.act_tool):
             raise UserError(f"{config.name}: act_tool: {config.act_tool!r} cannot be a tool's name", "act_tool: act")
 
-    # What an author overrides: plain methods, or `async def`.
+    # What an author overrides: plain methods; or `async def`, which does for itself what `guarded` and `own_random` do.
 
     def open(self, row: Any) -> Any:
-        """The environment of a row, and its first observation. Type `row` with a `Row` to have its fields checked."""
+        """The environment of a row, and its first observation. Type `row` with a `Row` to have its fields checked.
+
+        A game for several may return a `Step` or an `OthersTurn` in the place of the observation.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no open")
 
     def act(self, environment: E, action: str) -> Any:
-        """A `Step`: what the action leads to, with the reward as the library says it."""
+        """A `Step`: what the action leads to, with the reward as the library says it. Or an `OthersTurn`."""
         raise NotImplementedError(f"{type(self).__name__} has no act")
 
     def discard(self, environment: E) -> Any:
@@ -114,15 +128,19 @@ class TextEnvironment(GymnasiumServer[Game[E]], Generic[E]):
     # What turns them into an environment of turns.
 
     async def reset(self, row: Any) -> tuple[Game[E], Observation]:
-        with self.guarded("open"):
+        chance = Chance(getattr(row, "seed", None)) if self.own_random else None
+        with lent(chance), self.guarded("open"):
             opened = self.open(row)
         if inspect.isawaitable(opened):
             opened = await opened
-        environment, observation = opened
-        game = Game(row, environment, RewardReader(self.config.rewards), observation)
-        first = observation_items(self._shown(observation))
+        environment, first = opened
+        game = Game(row, environment, RewardReader(self.config.rewards), chance)
+        first = await self._after_others(game, first)
+        if isinstance(first, Step):
+            game.decided, first = first if first.ends else None, first.observation
+        asked = observation_items(self._shown(first))
         system: list[items.Item] = [{"type": "message", "role": "system", "content": self.config.system_prompt}]
-        return game, [*(system if self.config.system_prompt else []), *first]
+        return game, [*(system if self.config.system_prompt else []), *asked]
 
     async def step(self, action: Action, state: Game[E]) -> Step:
         """Reads the action, hands it to the library, and shows what came of it."""
@@ -219,10 +237,30 @@ class TextEnvironment(GymnasiumServer[Game[E]], Generic[E]):
         return step._replace(reward=game.rewards.read(step.reward, ends=step.ends or last, what=what))
 
     async def _run_act(self, game: Game[E], action: str) -> Any:
+        if game.decided:
+            return game.decided
         seconds = self.config.act_seconds
-        with self._blamed("act"), CpuLimit(seconds, wall=seconds * 12):
+        with lent(game.chance), self._blamed("act"), CpuLimit(seconds, wall=seconds * 12):
             step = self.act(game.environment, action)
-        return await step if inspect.isawaitable(step) else step
+        return await self._after_others(game, await step if inspect.isawaitable(step) else step)
+
+    async def _after_others(self, game: Game[E], step: Any) -> Any:
+        """A second model plays the other seats until it is the policy's turn, or over."""
+        for _ in range(MAX_OTHER_MOVES):
+            if not isinstance(step, OthersTurn):
+                return step
+            system = {"type": "message", "role": "system", "content": self.config.opponent_prompt}
+            said = await self.ask_opponent([system, {"type": "message", "role": "user", "content": step.shown}])
+            step = await self._act_for_other(game, said)
+        raise RolloutError("resources", f"the others moved {MAX_OTHER_MOVES} times in a row", retryable=False)
+
+    async def _act_for_other(self, game: Game[E], said: str) -> Any:
+        try:
+            with lent(game.chance), self.guarded("act"):
+                step = self.act(game.environment, said)
+            return await step if inspect.isawaitable(step) else step
+        except self.bad_action as error:
+            raise RolloutError("model", f"the second model's action {said[:80]!r} cannot be: {error}") from error
 
     async def _too_costly(self, game: Game[E], action: str, limit: CpuLimitReached) -> Step:
         """The action's fault where an empty one, after the same ones, costs less: the policy must not escape by it."""
@@ -254,6 +292,10 @@ class TextEnvironment(GymnasiumServer[Game[E]], Generic[E]):
         if not isinstance(observation, str):
             return observation
         return self.config.observation.replace("{observation}", observation)
+
+
+def lent(chance: Chance | None) -> AbstractContextManager[None]:
+    return chance.lent() if chance else nullcontext()
 
 
 def _argument(call: items.Item) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import product, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +56,12 @@ class Answers:
     def answer(self, params: Mapping[str, Any]) -> list[Item] | None:
         """The next turn; None where the file has nothing to say."""
         asked = input_items(params.get("input"))
-        for length in self.lengths:
-            line = self.lines.get(_digest(asked[:length])) if length <= len(asked) else None
+        own = sum(1 for _ in takewhile(_is_system, asked))  # an agent may put words of its own before the row's
+        for begin, length in product(range(own + 1), self.lengths):
+            prompt = asked[begin : begin + length]
+            line = self.lines.get(_digest(prompt)) if len(prompt) == length else None
             if line is not None:
-                return self._turn(line, asked[length:])
+                return self._turn(line, asked[begin + length :])
         return [items.message(self.texts.pop(0))] if self.texts else None
 
     def _turn(self, line: Line, said: list[Item]) -> list[Item] | None:
@@ -79,6 +82,10 @@ def split_turns(output: list[Item]) -> list[list[Item]]:
             turns[-1].append(item)
         speaking = made
     return turns
+
+
+def _is_system(item: Item) -> bool:
+    return item.get("role") in ("system", "developer")
 
 
 def _digest(asked: list[Item]) -> str:

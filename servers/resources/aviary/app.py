@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any
 
 from aviary.core import Environment, Message, TaskDataset, ToolCall, ToolCallFunction, ToolRequestMessage
+from bounded_cache import bound_caches
 from bounded_tools import bound_tools
 from pydantic import Field
 
@@ -28,6 +29,7 @@ class AviaryConfig(ToolEnvironmentConfig):
     dataset_settings: dict[str, Any] = Field(default_factory=dict)
     call_seconds: float = Field(default=60.0, gt=0)
     cpu_seconds: float = Field(default=5.0, gt=0)  # of a tool that is a plain function; of wall time, 12 times as many
+    cache_characters: int = Field(default=64 << 20, ge=0)  # of the pages that hotpotqa keeps for all rollouts
     threads: bool = False  # for plain functions that wait for a network: the package's own threads, and no cpu_seconds
     # What a tool raises for arguments that cannot be: the model reads it. Everything else is a failure.
     bad_call_errors: tuple[str, ...] = ("ValueError", "TypeError", "ArithmeticError")
@@ -61,6 +63,7 @@ class Aviary(ToolEnvironment[AviaryEpisode]):
 
     async def open(self, row: AviaryRow) -> OpenedTools[AviaryEpisode]:
         environment = self._new_environment(row)
+        bound_caches(environment, self.config.cache_characters)
         try:
             messages, tools = await environment.reset()
         except BaseException:

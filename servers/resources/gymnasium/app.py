@@ -23,8 +23,8 @@ class Gymnasium(TextEnvironment[gymnasium.Env[Any, Any]]):
 
     def act(self, environment: gymnasium.Env[Any, Any], action: str) -> Step:
         chosen = read_action(environment.action_space, action)
-        observation, reward, terminated, truncated, _ = environment.step(chosen)
-        return Step(draw(environment, observation), float(reward), bool(terminated), bool(truncated))
+        observation, *outcome = environment.step(chosen)
+        return Step.of(draw(environment, observation), *outcome)
 
 
 def modes_of(spec: Any) -> list[str]:

@@ -32,6 +32,7 @@ class RagenRow(Row):
 
 class Ragen(TextEnvironment[RagenGame]):
     config: RagenConfig
+    own_random = True
 
     def __init__(self, config: RagenConfig, settings: Settings) -> None:
         super().__init__(config, settings)

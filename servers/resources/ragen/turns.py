@@ -9,7 +9,6 @@ from typing import Any, Self
 
 from loading import RagenEnvironment
 
-from gym.server.adapters.chance import Chance
 from gym.server.adapters.rewards import check_reward
 from gym.server.gymnasium import Step
 from gym.wire.failures import RolloutError
@@ -21,7 +20,6 @@ ANSWER = "(observation, reward, done, info)"
 class RagenGame:
     environment: Any
     rules: RagenEnvironment
-    chance: Chance
     taken: int = 0
     done: bool = False
     info: dict[str, Any] = field(default_factory=dict)
@@ -31,14 +29,12 @@ class RagenGame:
         cls, kind: Any, config_class: Any, rules: RagenEnvironment, given: Mapping[str, Any], *, seed: Any, mode: str
     ) -> tuple[Self, str]:
         settings = make_config(config_class, rules.config, given)
-        chance = Chance(seed)
-        with chance.lent():
-            environment = kind(settings) if config_class else kind()
-            for name, value in rules.attributes.items():
-                setattr(environment, name, value)
-            modes = {"mode": mode} if takes_mode(environment.reset) else {}
-            first = environment.reset(seed=seed, **modes)
-        game = cls(environment, rules, chance)
+        environment = kind(settings) if config_class else kind()
+        for name, value in rules.attributes.items():
+            setattr(environment, name, value)
+        modes = {"mode": mode} if takes_mode(environment.reset) else {}
+        first = environment.reset(seed=seed, **modes)
+        game = cls(environment, rules)
         return game, game.show(first[0] if isinstance(first, tuple) else first)
 
     @property
@@ -72,8 +68,7 @@ class RagenGame:
         return shown
 
     def take(self, action: Any) -> tuple[Any, float]:
-        with self.chance.lent():
-            answer = self.environment.step(action)
+        answer = self.environment.step(action)
         what = f"{type(self.environment).__name__}.step"
         if not isinstance(answer, tuple) or len(answer) != 4 or not isinstance(answer[3], Mapping):
             raise RolloutError("resources", f"{what} returned {answer!r:.100}: {ANSWER} is needed", retryable=False)

@@ -35,17 +35,14 @@ class SkyRLGym(TextEnvironment[skyrl_gym.Env[Any, Any]]):
         settings = OmegaConf.create(self.config.environment_settings.get(name, {}))
         with row_blamed(f"{name} cannot be made of this row", AssertionError, KeyError, TypeError, ValueError):
             environment = skyrl_gym.make(name, env_config=settings, extras=extras)
-        asked = [as_chat(one) for one in items.input_items(row.responses_create_params.input)]
+        given = items.input_items(row.responses_create_params.input)
+        asked = [{"role": str(one.get("role", "user")), "content": items.item_text(one)} for one in given]
         prompt, _ = environment.init(asked)
         return environment, list(prompt)[len(asked) :] or None
 
     def act(self, environment: skyrl_gym.Env[Any, Any], action: str) -> Step:
         reply = environment.step(action)
         return Step(reply["observations"] or None, reply["reward"], bool(reply["done"]), info=reply["metadata"])
-
-
-def as_chat(item: items.Item) -> dict[str, str]:
-    return {"role": str(item.get("role", "user")), "content": items.item_text(item)}
 
 
 app = SkyRLGym.app()

@@ -6,38 +6,33 @@ from typing import Any
 
 import textarena
 
-from gym.server.adapters.chance import Chance
+from gym.server.adapters.text_environment import OthersTurn
 from gym.server.gymnasium import Step
 
 
 class Match:
-    """`moves` the player whose turn it is; `result` is for the policy's seat."""
+    """`move` is of the player whose turn it is; `result` is for the policy's seat."""
 
-    def __init__(self, game: textarena.Env, chance: Chance, seat: int) -> None:
-        self.game, self.chance, self.seat = game, chance, seat
+    def __init__(self, game: textarena.Env, seat: int) -> None:
+        self.game, self.seat = game, seat
         self.done = False
         self._shown: dict[int, str] = {}
 
-    @property
-    def is_others_turn(self) -> bool:
-        return not self.done and self.game.state.current_player_id != self.seat
-
     def move(self, action: str) -> None:
-        with self.chance.lent():
-            self.done, _ = self.game.step(action)
+        self.done, _ = self.game.step(action)
 
     def look(self) -> tuple[str, str]:
         """What the player whose turn it is sees: all of it, and what of it is new."""
-        with self.chance.lent():
-            player, seen = self.game.get_observation()
+        player, seen = self.game.get_observation()
         before = self._shown.get(player, "")
         text = seen if isinstance(seen, str) else before + self._messages(seen)
         self._shown[player] = text
         return text, text[len(before) :].lstrip("\n") if text.startswith(before) else text
 
-    def result(self) -> Step:
+    def result(self) -> Step | OthersTurn:
         if not self.done:
-            return Step(self.look()[1])
+            seen, news = self.look()
+            return Step(news) if self.game.state.current_player_id == self.seat else OthersTurn(seen)
         rewards, facts = self.game.close()
         own: Mapping[str, Any] = facts.get(self.seat) or {}
         info = {key: own[key] for key in ("reason", "turn_count", "invalid_move") if key in own}

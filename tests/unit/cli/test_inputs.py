@@ -16,6 +16,15 @@ def test_words_are_rows_and_a_server_stands_for_its_examples() -> None:
     assert Path(example).parts[-3:] == ("mcqa", "data", "example.jsonl")
 
 
+def test_a_configuration_with_a_name_of_its_own_stands_for_the_examples_that_it_lists() -> None:
+    (example,), _ = find_rows(["openenv_tools"], [], "")
+    assert Path(example).parts[-3:] == ("openenv", "data", "example_tools.jsonl")
+    with pytest.raises(UserError, match="no data set of type example is listed"):
+        find_rows(["scripted_judge"], [], "")
+    with pytest.raises(UserError, match="There is no server `openenv_tool`"):
+        find_rows(["openenv_tool"], [], "")
+
+
 @pytest.mark.parametrize(("named", "agent"), [(["solver"], ""), ([], "solver"), (["solver"], "solver")])
 def test_with_input_the_word_is_the_agent(named: list[str], agent: str) -> None:
     assert find_rows(named, ["a.jsonl", "b.jsonl"], agent) == (("a.jsonl", "b.jsonl"), "solver")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gym.config import find_server, list_servers, load_stack
+from gym.config.catalog import own_facts
 from gym.errors import ConfigError, UserError
 from tests.support.config_tree import MCQA, ConfigTree, instance
 
@@ -118,6 +119,13 @@ def test_a_project_of_three_files_is_found_whatever_its_folder_is_called(tree: C
         assert found.directory == tree.root / "my-project"
         assert found.config == tree.root / "my-project" / "letters.yaml"
         assert find_server("letters", [root]) == found
+
+
+def test_the_keys_of_a_project_s_container_are_found_whatever_its_folder_is_called(tree: ConfigTree) -> None:
+    tree.write("counting/letters.yaml", LETTERS.replace("}}}", "}}, replicas: 2, cpus: 1}"))
+    tree.write("counting/app.py", "")
+    facts = own_facts(find_server("letters", [tree.root]))
+    assert {key: node.value for key, node in facts.items()} == {"replicas": 2, "cpus": 1}
 
 
 def test_a_configuration_without_a_server_beside_it_is_no_project(tree: ConfigTree) -> None:

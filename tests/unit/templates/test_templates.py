@@ -16,6 +16,7 @@ from gym.config.default_agent import add_default_agents
 from gym.config.nodes import plain
 from gym.config.yaml_source import read_yaml
 from gym.files import asset_dir
+from gym.server.cases import CASES, load_cases
 from gym.wire.rows import Row
 
 TEMPLATES = asset_dir("templates")
@@ -110,6 +111,24 @@ def test_a_scaffold_s_rows_name_an_agent_of_its_config(scaffold: Path) -> None:
     rows = [json.loads(line) for line in (scaffold / "data" / "example.jsonl").read_text("utf-8").splitlines()]
     assert {row["agent_ref"]["name"] for row in rows if "agent_ref" in row} <= agents
     assert agents or "policy_model" in config
+
+
+@pytest.mark.parametrize("template", [PLAIN[0], *SHAPES], ids=lambda one: one.name)
+def test_a_model_that_knows_the_oracle_cases_knows_every_row_of_a_scaffold(
+    template: ServerTemplate, tmp_path: Path
+) -> None:
+    data = make(template, tmp_path) / "data"
+    lines = (data / "example.jsonl").read_text("utf-8").splitlines()
+    known = [one.request["responses_create_params"] for one in load_cases(data / CASES.name) if one.oracle]
+    asked = [json.loads(line)["responses_create_params"]["input"] for line in lines]
+    assert [one for one in asked if one not in [params["input"] for params in known]] == []
+
+
+def test_the_adapter_of_a_new_text_environment_is_at_most_35_lines(tmp_path: Path) -> None:
+    (shape,) = [one for one in SHAPES if one.name == "text_environment"]
+    shipped = [asset_dir("servers") / "resources" / name for name in ("textarena", "gymnasium")]
+    lines = {one.name: len((one / "app.py").read_text("utf-8").splitlines()) for one in (make(shape, tmp_path), *shipped)}
+    assert {name: count for name, count in lines.items() if count > 35} == {}
 
 
 def run(folder: Path, module: str, *words: str) -> None:

@@ -464,6 +464,8 @@ async def test_answers_of_a_file_come_turn_by_turn_then_the_judge_s(scripted: Mo
     async with policy(scripted, {"answers": str(path), "fallback": "done"}) as ask:
         assert (await ask({"input": first}))["output"][0]["name"] == "go"
         assert text_of(await ask({"input": [*first, call, output]})) == "one"
+        agents = {"role": "system", "content": "You are an agent."}
+        assert text_of(await ask({"input": [agents, *first, call, output]})) == "one"
         assert text_of(await ask({"input": "Are they the same?"})) == "[[A=B]]"
         assert text_of(await ask({"input": "And the other way?"})) == "[[A!=B]]"
         assert text_of(await ask({"input": "second?"})) == "two"

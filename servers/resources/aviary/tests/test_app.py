@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from app import Aviary
@@ -23,6 +23,8 @@ SAID = {"response": response([message("done")], model="m")}
 
 class Broken(DummyEnv):
     """What is wrong with it is its task."""
+
+    wiki_cache: ClassVar[dict[str, str]] = {}
 
     async def reset(self) -> Any:
         if self.task == "reset":
@@ -161,3 +163,17 @@ async def test_data_that_cannot_be_had_are_told_at_the_start(monkeypatch: pytest
 async def test_made_rows_are_paid_for_a_story_and_not_for_none(app: ServerApp) -> None:
     made = generate(AviaryRows(), 5, seed=1, split="train", difficulty="any")
     assert (await prove(app, made, fields={"rewards": "final"})).holds
+
+
+async def test_the_pages_that_a_library_keeps_for_all_rollouts_are_as_many_as_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(TASK_DATASET_REGISTRY, "broken", (__name__, "BrokenTasks"))
+    monkeypatch.setattr(Broken, "wiki_cache", {})
+    app = Aviary.app({"dataset": "broken", "cache_characters": 10}, name="tasks")
+    async with running(app) as url, Caller(url) as caller:
+        assert (await caller.post("/seed_session", {**ROW, "task_arguments": {}})).status == 200
+        for name, length in (("one", 4), ("two", 4), ("three", 4), ("two", 6), ("large", 11), ("four", 10)):
+            Broken.wiki_cache[name] = name[0] * length
+            assert sum(map(len, Broken.wiki_cache.values())) <= 10
+    assert Broken.wiki_cache == {"four": "f" * 10}

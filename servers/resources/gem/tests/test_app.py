@@ -9,12 +9,13 @@ import pytest
 from app import Gem, GemRow
 from generate import GemRows
 
+from gym.server.adapters.chance import Chance
 from gym.server.generating import generate
 from gym.server.testing import Caller, running
 from gym.wire.items import message
 
 GAMES = GemRows().games
-SERVER: Any = Gem.open  # opens without a server around it
+SERVER: Any = None  # `open` and `act` of Gem need none
 
 
 def row_of(environment: str, **fields: Any) -> dict[str, Any]:
@@ -28,10 +29,15 @@ async def act(caller: Caller, row: dict[str, Any], text: str) -> dict[str, Any]:
     return body
 
 
+def opened(row: GemRow) -> tuple[Any, str]:
+    with Chance(row.seed).lent():
+        return Gem.open(SERVER, row)
+
+
 async def test_a_number_is_found_by_the_hints_and_pays() -> None:
     row = row_of("game:GuessTheNumber-v0-easy")
-    game, _ = SERVER(None, GemRow.model_validate(row))
-    low, high, rewards = game.environment.min_number, game.environment.max_number, []
+    game, _ = opened(GemRow.model_validate(row))
+    low, high, rewards = game.min_number, game.max_number, []
     async with running(Gem.app({}, name="gem")) as url, Caller(url) as caller:
         await caller.post("/reset", row)
         while True:
@@ -41,16 +47,16 @@ async def test_a_number_is_found_by_the_hints_and_pays() -> None:
             if step["terminated"]:
                 break
             low, high = (low, guess - 1) if f"lower than {guess}" in step["observation"] else (guess + 1, high)
-    assert guess == game.environment.game_number
+    assert guess == game.game_number
     assert rewards[-1] == max(rewards) > 0
 
 
 @pytest.mark.parametrize("task", ["rg:gcd", "rg:basic_arithmetic", "rg:chain_sum", "rg:caesar_cipher"])
 async def test_a_task_of_reasoning_gym_pays_its_own_answer_and_no_other(task: str) -> None:
     row = row_of(task, settings={"seed": 5, "size": 2})
-    game, _ = SERVER(None, GemRow.model_validate(row))
+    game, _ = opened(GemRow.model_validate(row))
     async with running(Gem.app({}, name="gem")) as url, Caller(url) as caller:
-        for text, reward in ((rf"\boxed{{{game.environment.data['answer']}}}", 1.0), ("I do not know", 0.0)):
+        for text, reward in ((rf"\boxed{{{game.data['answer']}}}", 1.0), ("I do not know", 0.0)):
             await caller.post("/reset", row)
             step = await act(caller, row, text)
             assert (step["reward"], step["terminated"]) == (reward, True)
@@ -60,7 +66,7 @@ def test_every_game_opens_twice_alike_and_takes_any_move() -> None:
     chosen = random.Random(3)
     for name in GAMES:
         row = GemRow.model_validate(row_of(name))
-        (game, shown), (_, again) = SERVER(None, row), SERVER(None, row)
+        (game, shown), (_, again) = opened(row), opened(row)
         assert shown == again, name
         for _ in range(6):
             move = chosen.choice(

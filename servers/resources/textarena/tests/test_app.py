@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -73,17 +74,19 @@ def played_alone(environment: str, seed: int, moves: list[str]) -> list[str]:
     return seen
 
 
-def test_games_that_take_turns_in_one_process_are_each_the_packages_own_game() -> None:
+async def test_games_that_take_turns_in_one_process_are_each_the_packages_own_game() -> None:
     moves = ["[up]", "[left]", "[down]", "[right]"] * 3
-    rows = [TextArenaRow.model_validate(row_of("2048-v0") | {"seed": seed}) for seed in range(20)]
-    matches = [open_match(row) for row in rows]
-    seen = [[match.look()[0]] for match in matches]
-    for move in moves:
-        for match, views in zip(matches, seen, strict=True):
-            random.random()
-            match.move(move)
-            views.append(match.look()[0])
-    assert seen == [played_alone("2048-v0", seed, moves) for seed in range(20)]
+    rows = [row_of("2048-v0", seed=seed) for seed in range(20)]
+    async with running(TextArena.app(TAG, name="t")) as url, AsyncExitStack() as stack:
+        callers = [await stack.enter_async_context(Caller(url)) for _ in rows]
+        begun = [await caller.post("/reset", row) for caller, row in zip(callers, rows, strict=True)]
+        seen = [[reply.body["observation"][0]["content"]] for reply in begun]
+        for move in moves:
+            for caller, row, views in zip(callers, rows, seen, strict=True):
+                random.random()
+                views.append((await act(caller, row, move))["observation"])
+    alone = [played_alone("2048-v0", seed, moves) for seed in range(20)]
+    assert seen == [[after[len(before) :].lstrip("\n") for before, after in pairwise(["", *one])] for one in alone]
     assert len({views[-1] for views in seen}) == 20
 
 

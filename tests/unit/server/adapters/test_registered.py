@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gym.server.adapters.registered import find_registered, row_blamed
+from gym.server.adapters.registered import find_registered, library_blamed, row_blamed
 from gym.wire.failures import RolloutError
 
 GAMES = {"chess-v1": 1, "draughts-v2": 2}
@@ -25,3 +25,12 @@ def test_only_the_errors_that_are_named_blame_the_row() -> None:
     assert caught.value.kind == "row"
     with pytest.raises(KeyError), row_blamed("settings", ValueError):
         raise KeyError("of the library")
+
+
+def test_what_a_library_misses_here_is_a_failure_that_no_retry_helps() -> None:
+    missing = pytest.raises(RolloutError, match="chess-v1 does not run here: OSError: no board")
+    with missing as caught, library_blamed("chess-v1"):
+        raise OSError("no board")
+    assert (caught.value.kind, caught.value.retryable) == ("resources", False)
+    with pytest.raises(ZeroDivisionError), library_blamed("chess-v1"):
+        raise ZeroDivisionError("of the library")
