@@ -25,7 +25,7 @@ from gym.server.base import ServerApp
 from gym.server.cases import Bench, CaseStep, started
 from gym.server.testing import Caller
 from gym.wire import items
-from gym.wire.json_text import write_large_json
+from gym.wire.json_text import write_json
 from gym.wire.rows import PARAMS
 
 Split = Literal["train", "validation", "test"]
@@ -128,7 +128,7 @@ class Proof:
     def note(self, made: Made, solved: Any, empty: Any) -> None:
         self.rows += 1
         self.lengths.append(_prompt_length(made.row))
-        row = write_large_json(made.row).decode()[:500]
+        row = write_json(made.row).decode()[:500]
         apart = self.keys.setdefault(Made(made.row).digest, made.digest) != made.digest
         self.torn += [row] if apart else []
         self.unpaid += [f"{solved}: {row}"] if solved != 1.0 else []
@@ -237,7 +237,7 @@ def main(generator: Generator, argv: list[str] | None = None) -> int:
     try:
         place = {"seed": asked.seed, "split": asked.split, "difficulty": asked.difficulty}
         for made in generate(generator, asked.count, **place, tasks=asked.task):
-            sys.stdout.buffer.write(write_large_json(made.row) + b"\n")
+            sys.stdout.buffer.write(write_json(made.row) + b"\n")
     except UserError as error:
         sys.stderr.write(f"{error}\n")
         return NO_MORE if isinstance(error, NoMoreRows) else 1

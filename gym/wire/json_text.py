@@ -62,30 +62,22 @@ def write_json(value: Any, *, default: Callable[[Any], Any] | None = None, optio
     try:
         return orjson.dumps(value, default=default, option=option)
     except TypeError as error:
+        if "64-bit" in str(error):  # what a model wrote may hold such a number
+            return write_any_json(value, default)
         if "surrogates" not in str(error):
             raise
         plain = None if default is None else lambda found: replace_surrogates(default(found))
-        return orjson.dumps(replace_surrogates(value), default=plain, option=option)
+        return write_json(replace_surrogates(value), default=plain, option=option)
 
 
-def write_large_json(value: Any) -> bytes:
-    """By the fast writer, unless an integer is too large for it."""
-    try:
-        return orjson.dumps(value)
-    except TypeError as error:
-        if "64-bit" not in str(error):
-            raise
-        return write_any_json(value)
-
-
-def write_any_json(value: Any) -> bytes:
+def write_any_json(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
     """With integers of any size, and models."""
     try:
-        return to_json(value)
+        return to_json(value, fallback=default)
     except ValueError as error:
         if "surrogates" not in str(error):
             raise
-        return to_json(replace_surrogates(value))
+        return to_json(replace_surrogates(value), fallback=default)
 
 
 def replace_surrogates_in_text(text: str) -> str:

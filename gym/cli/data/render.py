@@ -12,7 +12,7 @@ from gym.cli.data.common import Files, Output
 from gym.data.line_source import expand_inputs, read_lines
 from gym.data.prompts import read_prompt, render_rows
 from gym.data.whole_files import refuse_inputs, whole_file
-from gym.wire.json_text import write_large_json
+from gym.wire.json_text import write_json
 
 PromptFile = Annotated[Path, typer.Option("--prompt", metavar="FILE", help="YAML: user and, if wanted, system.")]
 Replace = Annotated[bool, typer.Option("--replace", help="Also rows that have an input already.")]
@@ -28,7 +28,7 @@ def command(files: Files, prompt: PromptFile, output: Output, replace: Replace =
     number = 0
     with whole_file(output) as file:
         for row in render_rows(read_lines(inputs), template, replace=replace):
-            file.write(write_large_json(row) + b"\n")
+            file.write(write_json(row) + b"\n")
             number += 1
     console.show(f"{number:,} rows in {output}")
     return 0

@@ -21,7 +21,7 @@ from gym.server.base import Route, Server, json_answer
 from gym.server.one_write import OneWriteProtocol
 from gym.wire import items
 from gym.wire.failures import RolloutError
-from gym.wire.json_text import write_large_json
+from gym.wire.json_text import write_json
 
 Rows = list[dict[str, Any]]  # what the fixture `rows` gives
 ANSWER_SECONDS = 300.0  # only what hangs takes so long, on however busy a machine
@@ -49,7 +49,7 @@ class Caller:
 
     async def post(self, path: str, body: Any = b"", **headers: str) -> Answered:
         """`body` is sent as it is when it is bytes, else as JSON; `x_gym_timeout="2"` is a header."""
-        return await self._send("POST", path, body if isinstance(body, bytes) else write_large_json(body), headers)
+        return await self._send("POST", path, body if isinstance(body, bytes) else write_json(body), headers)
 
     async def get(self, path: str, **headers: str) -> Answered:
         return await self._send("GET", path, b"", headers)

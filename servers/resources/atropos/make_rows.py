@@ -11,7 +11,7 @@ from item_codec import write_item
 from loading import load_environment
 
 from gym.errors import UserError
-from gym.wire.json_text import write_large_json
+from gym.wire.json_text import write_json
 
 
 async def make_rows(environment: str, count: int, folders: list[str]) -> list[dict[str, Any]]:
@@ -33,7 +33,7 @@ def main() -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     for row in rows:
-        sys.stdout.buffer.write(write_large_json(row) + b"\n")
+        sys.stdout.buffer.write(write_json(row) + b"\n")
     return 0
 
 

@@ -22,7 +22,7 @@ from folders import CannotRun, check_names, find_folders, harbor_row, shown_tool
 from terminal_bench import NOT_IN_IMAGES, dockerfile_of, terminal_bench_row
 
 from gym.errors import UserError
-from gym.wire.json_text import write_large_json
+from gym.wire.json_text import write_json
 
 SHIPPED: Final = Path(__file__).parent / "data" / "tasks"
 ANY: Final = "any"
@@ -54,7 +54,7 @@ def main(argv: list[str] | None = None) -> int:
         rows = rows_of(places, images=asked.images, leave_out=asked.leave_out)
         wanted = (row for row in rows if asked.difficulty in (ANY, row["difficulty"]))
         for row in islice(wanted, asked.count):
-            sys.stdout.buffer.write(write_large_json(row) + b"\n")
+            sys.stdout.buffer.write(write_json(row) + b"\n")
     except UserError as error:
         sys.stderr.write(f"{error}\n")
         return 1

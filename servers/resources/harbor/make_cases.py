@@ -17,7 +17,7 @@ from folders import find_folders
 from generate import SHIPPED, row_of
 
 from gym.errors import UserError
-from gym.wire.json_text import write_large_json
+from gym.wire.json_text import write_json
 
 LOGS: Final = "/logs/verifier"
 FORGED: Final = f"mkdir -p {LOGS}; echo 1 > {LOGS}/reward.txt; echo '{{\"reward\": 1}}' > {LOGS}/reward.json"
@@ -34,7 +34,7 @@ DAEMON: Final = "while true; do echo 1 > /logs/verifier/reward.txt; done 2> /dev
 def main(folders: list[Path]) -> int:
     try:
         for case in oracle_cases(folders) if folders else shipped_cases():
-            sys.stdout.buffer.write(write_large_json(case) + b"\n")
+            sys.stdout.buffer.write(write_json(case) + b"\n")
     except UserError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import orjson
@@ -53,6 +54,13 @@ def test_a_servers_own_half_pairs_are_written_as_text(value: Any) -> None:
         assert HALF.encode() in written
         orjson.loads(written)
     assert orjson.loads(write_json([Field], default=lambda _: "\ud800" + "x")) == [HALF + "x"]
+
+
+@pytest.mark.parametrize("text", ["", "\ud800"])
+def test_integers_of_any_size_are_written(text: str) -> None:
+    large = {"a": [-(2**63) - 1, 2**64], text: 1}
+    assert json.loads(write_json(large)) == {"a": [-(2**63) - 1, 2**64], text and HALF: 1}
+    assert json.loads(write_json([2**64, Field], default=lambda _: "x")) == [2**64, "x"]
 
 
 def test_other_errors_of_writing_stay_errors() -> None:

@@ -13,7 +13,7 @@ from make_cases import oracle_cases, shipped_cases
 from tasks import HarborRow, Task, task_of
 
 from gym.errors import UserError
-from gym.wire.json_text import write_large_json
+from gym.wire.json_text import write_json
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -65,7 +65,7 @@ def read(path: Path) -> list[Any]:
 
 
 def through_json(made: Any) -> list[Any]:
-    return [json.loads(write_large_json(one)) for one in made]
+    return [json.loads(write_json(one)) for one in made]
 
 
 def test_a_folder_becomes_a_row_without_its_solution(tmp_path: Path) -> None:
