@@ -22,12 +22,13 @@ from gym.runtime.runtime_names import (
     write_choice,
 )
 from gym.runtime.user_state import remember_home
-from gym.wire.stack_notes import SANDBOXES, SandboxNotes, read_note
+from gym.wire.stack_names import SANDBOX_NOTES
 
 if TYPE_CHECKING:
     from gym.runtime.protocol import Runtime
     from gym.runtime.stack_list import FoundStack
     from gym.runtime.status import StackStatus
+    from gym.wire.stack_notes import SandboxNotes
 
 STATE_DIR = ".gym"
 
@@ -132,7 +133,11 @@ def strict_verifiers(home: Path) -> tuple[str, ...]:
 
 def sandboxes_of(home: Path) -> SandboxNotes | None:
     """What the stack's broker wrote a moment ago; None where there is none, or it writes no more."""
-    found = read_note(SandboxNotes, home / "notes" / SANDBOXES)
+    if not (home / "notes" / SANDBOX_NOTES).exists():
+        return None
+    from gym.wire.stack_notes import SandboxNotes, read_note  # noqa: PLC0415  (pydantic, for those that have a broker)
+
+    found = read_note(SandboxNotes, home / "notes" / SANDBOX_NOTES)
     return None if found is None or found.is_stale(time.time()) else found
 
 

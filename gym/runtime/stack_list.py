@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
-
-from pydantic import BaseModel, ConfigDict
 
 from gym import labels
 from gym.engine import connect, find_engine
@@ -38,10 +37,9 @@ LOST: Final = "its folder is gone"
 KILLED: Final = "its supervisor was killed"
 
 
-class FoundStack(BaseModel):
+@dataclass(frozen=True)
+class FoundStack:
     """One line of `gym ls`."""
-
-    model_config = ConfigDict(frozen=True)
 
     stack: str
     home: Path
@@ -57,7 +55,8 @@ class FoundStack(BaseModel):
         return self.home.parent.parent
 
 
-class StackList(BaseModel):
+@dataclass(frozen=True)
+class StackList:
     stacks: tuple[FoundStack, ...]
     no_engine: str = ""  # why the engine was not asked
 
@@ -65,7 +64,7 @@ class StackList(BaseModel):
 def list_stacks() -> StackList:
     """Sorted by name and folder. An engine that does not answer hides its own stacks alone."""
     local = [*find_local_stacks(), *find_cluster_stacks()]
-    engine = find_engine()
+    engine = find_engine(compose=False)
     if isinstance(engine, InfraError):
         return StackList(stacks=_sorted(local), no_engine=engine.what)
     with connect(engine.host) as client:

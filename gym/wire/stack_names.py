@@ -12,6 +12,7 @@ CONSOLE: Final = "console"
 SANDBOX: Final = "sandbox"  # the broker
 SERVICE: Final = "service"  # what a sidecar is, beside servers
 UPSTREAM_FOLDER: Final = "upstreams"  # below a stack's home; in it one folder for each model, by its slug
+SANDBOX_NOTES: Final = "sandboxes.json"  # below the notes of a stack: what its broker tells
 NETWORK: Final = "stack"
 PORT: Final = 8000  # where every server listens inside its container
 PROJECT_MAX: Final = 36

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gym.cli import console
+from gym.cli.live_status import live_status
 from gym.cli.options import DEFAULT_STACK, Servers, StackName, StartTimeout
-from gym.cli.replica_table import live_status, replica_table
+from gym.cli.replica_table import replica_table
 from gym.cli.stack_session import find_session, running
 
 

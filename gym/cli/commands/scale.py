@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
+from gym.cli.live_status import live_status
 from gym.cli.options import DEFAULT_STACK, StackName, StartTimeout, parse_counts
-from gym.cli.replica_table import live_status, replica_table
+from gym.cli.replica_table import replica_table
 from gym.cli.stack_session import find_session, running
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from gym.cli import console
 from gym.cli.replica_table import replica_table
 from gym.cli.stack_session import find_session, running, sandboxes_of, strict_verifiers
@@ -15,7 +17,7 @@ def show(stack: str = DEFAULT_STACK, *, as_json: bool = False) -> int:
         more = {"healthy": status.healthy, "strict": strict_verifiers(session.home)}
         if sandboxes := sandboxes_of(session.home):
             more["sandboxes"] = sandboxes.model_dump(mode="json")
-        console.show_json(status.model_dump(mode="json") | more)
+        console.show_json(asdict(status) | more)
         return 0
     console.show(replica_table(status))
     console.note(f"\nstack {status.stack} on the {status.runtime} runtime, router {status.router}")

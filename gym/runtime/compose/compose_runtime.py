@@ -315,7 +315,8 @@ def _removed_unless_started(to: Converger, before: list[Container]) -> Iterator[
 
 @contextmanager
 def _client() -> Iterator[docker.DockerClient]:
-    require_engine()
+    """For what asks the engine alone: Compose's own start would cost as much as the question."""
+    require_engine(compose=False)
     with connect(engine_host()) as client:
         yield client
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -100,7 +101,7 @@ def test_what_is_not_well_is_reported_with_the_command_that_shows_why() -> None:
     mine = ReplicaStatus(
         instance="mine", replica="mine-2", type="resources_servers", implementation="m", state="healthy"
     )
-    ill = mine.model_copy(update={"state": "restarting", "detail": "exit code 1"})
+    ill = replace(mine, state="restarting", detail="exit code 1")
     status = StackStatus(stack="gym", runtime="local", router="", replicas=(mine, ill))
     assert stack_session.unhealthy_replicas(status) == ["mine-2 is restarting (exit code 1): gym logs mine"]
 
