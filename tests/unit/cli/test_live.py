@@ -175,6 +175,23 @@ def test_a_stopped_collection_says_that_its_stack_runs_on(capsys: pytest.Capture
     assert re.search(r"^stack +runs on; gym down stops it$", capsys.readouterr().out, re.MULTILINE)
 
 
+@pytest.mark.parametrize(
+    ("failures", "said"),
+    [
+        ({"model": 3, "row": 2}, "go on    3 of 45 failed and have no reward: the same command retries them"),
+        ({"row": 2}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_collection_with_failures_ends_well_and_says_so_at_last(
+    failures: dict[str, int], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    progress = Progress(done=40, failed=sum(failures.values()), failures=failures)
+    show_summary(Summary(0, progress, tmp_path / "out.jsonl", tmp_path / "none.jsonl" if failures else None))
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == said if said else not last.startswith("go on")
+
+
 def test_a_summary_is_a_table_by_agent_and_where_things_are(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     failures = tmp_path / "out_failures.jsonl"
     failures.write_text('{"server": "policy", "message": "it answers 502"}\n' * 2)
