@@ -165,7 +165,7 @@ def _version_of(host: str, seconds: float) -> str:
         raise InfraError(f"No container engine answers at {host}: {reason}.", hint) from None
 
 
-class _SocketConnection(http.client.HTTPConnection):
+class SocketConnection(http.client.HTTPConnection):
     """Of the standard library: the broker imports this module, and its image has no httpx."""
 
     def __init__(self, path: str, seconds: float) -> None:
@@ -179,7 +179,7 @@ class _SocketConnection(http.client.HTTPConnection):
 
 
 def _ask_socket(path: str, seconds: float) -> str:
-    connection = _SocketConnection(path, seconds)
+    connection = SocketConnection(path, seconds)
     try:
         connection.request("GET", "/version")
         return str(orjson.loads(connection.getresponse().read())["Version"])

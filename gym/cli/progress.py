@@ -18,8 +18,8 @@ from gym.cli.failure_reasons import commonest_reasons
 from gym.cli.sign_of_life import LIFE
 from gym.collect import BadRow, Event, Notice, OnEvent, Progress, Summary
 from gym.collect.events import EXIT_STOPPED
-from gym.collect.run_replies import TERMINAL
 from gym.collect.queue.queue_options import QueueView
+from gym.collect.run_replies import TERMINAL
 
 PLAIN_SECONDS = 10.0
 JSON_SECONDS = 1.0
@@ -114,7 +114,9 @@ def _way_on(summary: Summary) -> str:
     to_retry = sum(count for kind, count in summary.progress.failures.items() if kind not in TERMINAL)
     if not to_retry:
         return ""
-    return f"{to_retry:,} of {failed + summary.progress.done:,} failed and have no reward: the same command retries them"
+    return (
+        f"{to_retry:,} of {failed + summary.progress.done:,} failed and have no reward: the same command retries them"
+    )
 
 
 class _PlainReporter:

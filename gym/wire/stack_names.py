@@ -15,6 +15,7 @@ UPSTREAM_FOLDER: Final = "upstreams"  # below a stack's home; in it one folder f
 SANDBOX_NOTES: Final = "sandboxes.json"  # below the notes of a stack: what its broker tells
 NETWORK: Final = "stack"
 PORT: Final = 8000  # where every server listens inside its container
+TOKEN: Final = "gym_token"
 PROJECT_MAX: Final = 36
 DNS_LABEL: Final = 63
 

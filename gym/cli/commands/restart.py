@@ -12,7 +12,7 @@ from gym.cli.stack_session import find_session, running
 def command(names: Servers = None, timeout: StartTimeout = None, stack: StackName = DEFAULT_STACK) -> int:
     """Restart instances, all of them when none is named, and wait until they are healthy."""
     session = find_session(stack)
-    running(session)
+    running(session.home, session.runtime.name)
     with live_status("restarting") as on_status:
         status = session.runtime.restart(session.home, tuple(names or ()), on_status, timeout=timeout)
     console.show(replica_table(status))

@@ -20,7 +20,7 @@ def command(
 ) -> int:
     """Change how many replicas instances have: gym scale mcqa=4."""
     session = find_session(stack)
-    running(session)
+    running(session.home, session.runtime.name)
     with live_status("scaling") as on_status:
         status = session.runtime.scale(session.home, parse_counts(counts, "scale"), on_status, timeout=timeout)
     console.show(replica_table(status))

@@ -15,7 +15,7 @@ from gym.plan.model import Plan, Value
 from gym.render.swarm import REPLICA
 from gym.runtime.compose.containers import Container, status_of
 from gym.runtime.compose.layout import Layout
-from gym.runtime.compose.wait import router_url
+from gym.runtime.compose.router_probe import router_url
 from gym.runtime.status import ReplicaState, ReplicaStatus, StackStatus
 from gym.runtime.swarm.swarm_engine import SwarmSeen
 from gym.runtime.user_state import owner

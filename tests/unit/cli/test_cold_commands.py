@@ -31,8 +31,8 @@ SCREEN = {"gym", "orjson", "rich"}
 YAML = {"yaml", "_yaml"}  # and what Cython registers beside it
 
 
-def run_cold(*words: str, cwd: Path = CHECKOUT) -> dict[str, Any]:
-    environ = {key: value for key, value in os.environ.items() if not key.startswith("GYM_")}
+def run_cold(*words: str, cwd: Path = CHECKOUT, **more: str) -> dict[str, Any]:
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("GYM_")} | more
     argv = (sys.executable, "-c", RUN, *words)
     ended = subprocess.run(argv, cwd=cwd, env=environ, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(ended.stderr.splitlines()[-1])
@@ -62,6 +62,24 @@ def test_ps_of_a_local_stack_loads_nothing_that_it_does_not_print_with(tmp_path:
     found = run_cold("ps", "--stack", "eval", cwd=tmp_path)
     assert found["code"] == 1  # it does not run
     assert "gym.runtime.local.supervisor_requests" in found["ours"]
+    assert set(found["loaded"]) <= SCREEN
+
+
+def test_ps_of_a_compose_stack_loads_no_docker_py_and_no_models(tmp_path: Path) -> None:
+    home = tmp_path / ".gym" / "eval"
+    home.mkdir(parents=True)
+    write_choice(home, EngineChoice("compose"))
+    found = run_cold("ps", "--stack", "eval", cwd=tmp_path, DOCKER_HOST=f"unix://{tmp_path}/none.sock")
+    assert found["code"] == 1  # no engine answers
+    assert "gym.runtime.compose.stack_status" in found["ours"]
+    assert set(found["loaded"]) <= SCREEN
+
+
+def test_ls_loads_no_docker_py_and_no_models(tmp_path: Path) -> None:
+    environ = {"DOCKER_HOST": f"unix://{tmp_path}/none.sock", "XDG_STATE_HOME": str(tmp_path)}
+    found = run_cold("ls", cwd=tmp_path, **environ)
+    assert found["code"] == 0
+    assert "gym.runtime.compose.engine_reader" in found["ours"]
     assert set(found["loaded"]) <= SCREEN
 
 

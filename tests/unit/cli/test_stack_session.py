@@ -61,7 +61,7 @@ def test_a_note_that_cannot_be_read_means_the_local_runtime(here: Path) -> None:
 def test_a_stack_that_was_started_and_runs_no_more_is_said_not_to_run(here: Path) -> None:
     opened = stack_session.open_session("gym", EngineChoice("local"))
     with pytest.raises(UserError, match="does not run"):
-        stack_session.running(opened)
+        stack_session.running(opened.home, opened.runtime.name)
 
 
 def test_compose_files_are_for_compose() -> None:
