@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "postgresql.md"
-FILE = re.compile(r"^`([\w./]+)`\n\n(?:<!-- .* -->\n)?```\w+\n(.*?)^```$", re.M | re.S)
+FILE = re.compile(r"^`([\w./]+)`\n\n(?:<!-- [^\n]* -->\n)?```\w+\n(.*?)^```$", re.M | re.S)
 
 
 def write_ledger(folder: Path) -> Path:
