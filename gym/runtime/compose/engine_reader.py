@@ -37,7 +37,8 @@ class EngineReader(NamedTuple):
         return bool(((self._ask("info") or {}).get("Swarm") or {}).get("ControlAvailable"))
 
     def _labels_of_image(self, image: str) -> dict[str, str]:
-        facts = self._ask(f"images/{quote(image, safe=":")}/json") or {}
+        name = quote(image, safe=":")
+        facts = self._ask(f"images/{name}/json") or {}
         return dict((facts.get("Config") or {}).get("Labels") or {})
 
     def _ask(self, path: str, query: Mapping[str, str] | None = None) -> Any:
