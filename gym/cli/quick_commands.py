@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from gym.cli.sign_of_life import LIFE
 from gym.cli.typed_stack import TypedStack, is_stack_name
 from gym.labels import DEFAULT_STACK
 
@@ -33,7 +34,8 @@ class QuickCommand(NamedTuple):
     def run(self) -> int:
         page = importlib.import_module(f"gym.cli.pages.{self.name}_page")
         stack = {"stack": self.stack} if FORMS[self.name].of_stack else {}
-        return int(page.show(*self.words, as_json=self.as_json, **stack))
+        with LIFE.of_command(f"gym {self.name}"):
+            return int(page.show(*self.words, as_json=self.as_json, **stack))
 
 
 def read_quick(arguments: Sequence[str], environ: Mapping[str, str]) -> QuickCommand | None:
