@@ -35,7 +35,7 @@ DEFAULT_SOCKET: Final = "/var/run/docker.sock"
 
 class EngineFacts(NamedTuple):
     version: str
-    compose: str
+    compose: str  # its version; "" where it was not asked
     host: str  # "unix:///var/run/docker.sock"
 
 
@@ -45,17 +45,17 @@ def engine_answers() -> EngineFacts | None:
     return None if isinstance(found, InfraError) else found
 
 
-def find_engine() -> EngineFacts | InfraError:
-    """The same, or why there is none to use."""
+def find_engine(*, compose: bool = True) -> EngineFacts | InfraError:
+    """The same, or why there is none to use; without `compose` for those that ask the engine alone."""
     try:
-        return _engine(QUICK_TIMEOUT)
+        return _engine(QUICK_TIMEOUT, compose=compose)
     except InfraError as error:
         return error
 
 
-def require_engine() -> EngineFacts:
+def require_engine(*, compose: bool = True) -> EngineFacts:
     """The engine; or why there is none that we can use, and what to do about it."""
-    return _engine(REQUIRED_TIMEOUT)
+    return _engine(REQUIRED_TIMEOUT, compose=compose)
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def docker_environ(host: str) -> dict[str, str]:
     return {**os.environ, **chosen, "BUILDX_BAKE_ENTITLEMENTS_FS": "0", "COMPOSE_ANSI": "never"}
 
 
-def _engine(seconds: float) -> EngineFacts:
+def _engine(seconds: float, *, compose: bool) -> EngineFacts:
     host = engine_host()
     if FAR.match(host):
         raise InfraError(
@@ -89,13 +89,17 @@ def _engine(seconds: float) -> EngineFacts:
             f"The engine at {host} is Docker {version}; 25 is the oldest that works here.",
             "Upgrade it, or run without containers: gym up --runtime local ...",
         )
-    compose = _compose_version()
-    if _numbers(compose) < COMPOSE_FLOOR:
+    return EngineFacts(version, _checked_compose() if compose else "", host)
+
+
+def _checked_compose() -> str:
+    version = _compose_version()
+    if _numbers(version) < COMPOSE_FLOOR:
         raise InfraError(
-            f"`docker compose` is {compose or 'not installed'}; 2.26 is the oldest that works here.",
+            f"`docker compose` is {version or 'not installed'}; 2.26 is the oldest that works here.",
             "Install or upgrade the Compose plugin (on Debian: scripts/docker-engine), or: gym up --runtime local ...",
         )
-    return EngineFacts(version, compose, host)
+    return version
 
 
 def engine_host() -> str:
@@ -161,7 +165,7 @@ def _version_of(host: str, seconds: float) -> str:
         raise InfraError(f"No container engine answers at {host}: {reason}.", hint) from None
 
 
-class _SocketConnection(http.client.HTTPConnection):
+class SocketConnection(http.client.HTTPConnection):
     """Of the standard library: the broker imports this module, and its image has no httpx."""
 
     def __init__(self, path: str, seconds: float) -> None:
@@ -175,7 +179,7 @@ class _SocketConnection(http.client.HTTPConnection):
 
 
 def _ask_socket(path: str, seconds: float) -> str:
-    connection = _SocketConnection(path, seconds)
+    connection = SocketConnection(path, seconds)
     try:
         connection.request("GET", "/version")
         return str(orjson.loads(connection.getresponse().read())["Version"])

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gym.broker.service import Broker
-from gym.wire.stack_notes import REPLICAS, SANDBOXES, ReplicaNote, ReplicaNotes, SandboxNotes, read_note, write_note
+from gym.wire.stack_names import SANDBOX_NOTES
+from gym.wire.stack_notes import REPLICAS, ReplicaNote, ReplicaNotes, SandboxNotes, read_note, write_note
 
 EVERY_SECONDS: Final = 2.0
 log = logging.getLogger("gym.broker")
@@ -36,7 +37,7 @@ class ConsoleNotes:
     async def run(self, broker: Broker) -> None:
         """Until cancelled."""
         while True:
-            self._write(SANDBOXES, sandbox_notes(broker))
+            self._write(SANDBOX_NOTES, sandbox_notes(broker))
             await asyncio.sleep(EVERY_SECONDS)
 
     def _write(self, name: str, note: ReplicaNotes | SandboxNotes) -> None:

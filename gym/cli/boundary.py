@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import platform
 import signal
 import sys
-import tempfile
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,6 +86,10 @@ def _show_error(error: GymError) -> None:
 
 def _write_report(error: Exception) -> Path | None:
     """Everything a maintainer needs, and no value of any option: those may be secrets."""
+    import platform  # noqa: PLC0415  (for a bug alone)
+    import tempfile  # noqa: PLC0415  (as above)
+    import traceback  # noqa: PLC0415  (as above)
+
     words = [word.partition("=")[0] + "=..." if "=" in word else word for word in sys.argv[1:]]
     text = "".join(traceback.format_exception(error))
     try:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
 
 from gym.cli.boundary import exit_code, interruptible
 from gym.cli.overview import overview
+from gym.cli.quick_commands import read_quick
 
 # name -> (panel of the help, one line). The module is gym.cli.commands.<name>, its function `command`.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -54,7 +54,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "version": ("Look inside", "Print versions."),
 }
 
-QUICK = {"list": 0, "ps": 0, "info": 1}  # name -> how many words follow it; its page is in gym.cli.pages
 GROUPS = frozenset({"case", "data", "sandbox"})  # commands of several words: the module has `commands`, each a function
 
 
@@ -76,22 +75,10 @@ def _call(arguments: Sequence[str]) -> int:
     if not completing and (page := overview(arguments, COMMANDS)):
         sys.stdout.write(page)
         return 0 if arguments else 2
-    if not completing and (quick := _quick(arguments)):
-        name, words, as_json = quick
-        return int(importlib.import_module(f"gym.cli.pages.{name}_page").show(*words, as_json=as_json))
+    if not completing and (quick := read_quick(arguments, os.environ)):
+        return quick.run()
     from gym.cli.app import make_app  # noqa: PLC0415  (typer)
 
     # Completion asks about any command, so it needs them all.
     wanted = COMMANDS if completing else COMMANDS.keys() & set(arguments)
     return make_app(COMMANDS, GROUPS, wanted)(arguments, prog_name="gym") or 0
-
-
-def _quick(arguments: Sequence[str]) -> tuple[str, Sequence[str], bool] | None:
-    """A command that is typed often, without any option but `--json`: its name and its words."""
-    if os.environ.get("GYM_STACK"):
-        return None  # an option too, which the parser checks
-    name, *rest = arguments
-    words = [one for one in rest if one != "--json"]
-    if QUICK.get(name) != len(words) or len(rest) - len(words) > 1 or any(one.startswith("-") for one in words):
-        return None
-    return name, words, len(rest) > len(words)

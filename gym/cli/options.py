@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -10,18 +9,18 @@ from typing import Annotated, Any, Final
 import typer
 
 from gym import labels
-from gym.cli.typed_stack import TypedStack
+from gym.cli.typed_stack import TypedStack, is_stack_name
 from gym.errors import UserError
 
 DEFAULT_STACK: Final = labels.DEFAULT_STACK
 
 
 def _stack_name(context: typer.Context, value: str) -> str:
-    """`gym --stack x ps` and `gym ps --stack x` mean the same; the name becomes a folder, so its letters are few."""
+    """`gym --stack x ps` and `gym ps --stack x` mean the same."""
     outer: str = next((params["stack"] for params in _around(context) if "stack" in params), DEFAULT_STACK)
     source = context.get_parameter_source("stack")
     name = outer if value == DEFAULT_STACK else value
-    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", name):
+    if not is_stack_name(name):
         raise typer.BadParameter("a stack's name is up to 40 of a-z, 0-9, - and _, e.g. gym or eval-2")
     typed = isinstance(outer, TypedStack) or (source is not None and not source.name.startswith("DEFAULT"))
     return TypedStack(name) if typed else name

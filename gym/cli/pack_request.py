@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gym.cli import console
+from gym.cli.live_status import live_status
 from gym.cli.planning import plan_stack
-from gym.cli.replica_table import live_status
 from gym.cli.stack_request import load_named
 from gym.cli.stack_session import home_here
 from gym.config import CatalogEntry, Instance, StackConfig, find_server, is_secret_key, search_roots

@@ -19,6 +19,7 @@ from gym.cli.sign_of_life import LIFE
 from gym.collect import BadRow, Event, Notice, OnEvent, Progress, Summary
 from gym.collect.events import EXIT_STOPPED
 from gym.collect.queue.queue_options import QueueView
+from gym.collect.run_replies import TERMINAL
 
 PLAIN_SECONDS = 10.0
 JSON_SECONDS = 1.0
@@ -101,8 +102,21 @@ def _facts(summary: Summary) -> dict[str, str]:
         "took": f"{console.format_duration(progress.elapsed)}, {_mean_rate(progress):.1f} rollouts/s",
         "ended": summary.reason,
         "stack": "runs on; gym down stops it" if summary.exit_code == EXIT_STOPPED else "",
-        "go on": "run the same command to resume; what is done stays done" if summary.reason else "",
+        "go on": _way_on(summary),
     }
+
+
+def _way_on(summary: Summary) -> str:
+    """Failures are no trouble of the command's own, which ends with 0: a user has to read of them."""
+    if summary.reason:
+        return "run the same command to resume; what is done stays done"
+    failed = summary.progress.failed
+    to_retry = sum(count for kind, count in summary.progress.failures.items() if kind not in TERMINAL)
+    if not to_retry:
+        return ""
+    return (
+        f"{to_retry:,} of {failed + summary.progress.done:,} failed and have no reward: the same command retries them"
+    )
 
 
 class _PlainReporter:

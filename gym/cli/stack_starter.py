@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gym.cli import console
+from gym.cli.live_status import live_status
 from gym.cli.planning import plan_stack
 from gym.cli.profiles import ProfileOf
-from gym.cli.replica_table import live_status
 from gym.cli.sandbox.build_progress import show_builds
 from gym.cli.stack_session import StackSession
 from gym.cli.summary import show_started

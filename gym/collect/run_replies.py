@@ -22,6 +22,7 @@ from gym.wire.splice import splice
 STAMP = "_gym"  # the collector's own field, always the last of a line: resume finds it without parsing
 FAILURE_CLASS = "_ng_failure_class"
 FAILURE_TERMINAL = "_ng_failure_terminal"
+TERMINAL = frozenset({"row", "budget"})  # kinds of failures that only a changed row can avoid
 NO_PERSIST = "_ng_no_persist"
 
 # Statuses of something on the way (no route, no token), not of an agent that looked at the row.
@@ -128,7 +129,7 @@ def is_terminal(failure: RolloutError) -> bool:
     """Whether only a changed row would help. Infrastructure gets fixed, so a resume retries the rest."""
     if isinstance(failure, SoftFailure):
         return failure.terminal
-    return failure.kind in ("row", "budget")
+    return failure.kind in TERMINAL
 
 
 def _identity(task: Task, parsed: dict[str, Any]) -> dict[str, Any]:

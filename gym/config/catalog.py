@@ -69,7 +69,11 @@ def list_servers(roots: Iterable[Path]) -> tuple[CatalogEntry, ...]:
 
 
 def find_server(name: str, roots: Iterable[Path]) -> CatalogEntry:
-    """The server of that name or alias; UserError with the nearest names."""
+    """The server of that name or alias; UserError with the nearest names. A folder of that name is read alone."""
+    roots = tuple(roots)
+    own = [one for one in server_folders(roots) if one.name == name]
+    if own and (entry := read_server(min(own, key=lambda one: SERVER_TYPES.index(one.type)))).name == name:
+        return entry
     entries = list_servers(roots)
     for wanted in (name, *other_names(name)):
         for entry in entries:

@@ -11,6 +11,8 @@ import unicodedata
 from collections.abc import Iterable
 from urllib.parse import quote
 
+from gym import labels
+
 MAX_SLUG = 40  # a DNS label holds 63; a replica number and a project name must fit in beside it
 RESERVED = frozenset({"router", "console", "sandbox", "gym-console", "gym-metrics"})  # what a stack itself has
 # Traefik answers 400 to a path that holds one of these percent-encoded, and a backtick ends the pattern of its rules.
@@ -34,6 +36,11 @@ def assign_slugs(names: Iterable[str]) -> dict[str, str]:
         given[name] = slug if slug not in taken else _with_digest(slug, name)
         taken.add(given[name])
     return {name: given[name] for name in ordered}
+
+
+def server_path(name: str, slug: str) -> str:
+    """`/s/mcqa`: what a client puts between the router's address and a path of the instance."""
+    return labels.SERVER_PREFIX + path_segment(name, slug)
 
 
 def path_segment(name: str, slug: str) -> str:

@@ -37,12 +37,11 @@ from gym.render.compose_sidecars import (
 from gym.render.compose_yaml import compose_to_yaml
 from gym.render.host_urls import HOST, texts_of
 from gym.wire.server_types import KINDS
-from gym.wire.stack_names import CONSOLE, LOG_PORT, NETWORK, PORT, ROUTER, SANDBOX, service_name
+from gym.wire.stack_names import CONSOLE, LOG_PORT, NETWORK, PORT, ROUTER, SANDBOX, TOKEN, service_name
 from gym.wire.telemetry import KEY as TELEMETRY
 from gym.wire.telemetry import read_telemetry
 
 ROUTER_IMAGE: Final = "traefik:v3.7"
-TOKEN: Final = "gym_token"
 SANDBOXES: Final = "sandboxes"  # the network that the broker shares with those who may ask it
 EGRESS: Final = "egress"  # the broker's way out, where a grant lets sandboxes `allow` hosts: it is their gate
 ENGINE_SOCKET: Final = "/var/run/docker.sock"

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from gym import labels
 from gym.plan.model import Plan, Service
-from gym.plan.slugs import path_segment
+from gym.plan.slugs import path_segment, server_path
 from gym.render.foreign import SAME_ORIGIN, WITH_ORIGIN, known_hosts, refusing_middlewares, refusing_routers
 from gym.render.yaml_text import to_yaml
 from gym.wire.discovery import Discovery, ReplicaView
@@ -122,7 +122,7 @@ def traefik_dynamic(
 
 def route_prefix(service: Service) -> str:
     """`/s/mcqa`: what a client puts between the router's address and a path of the instance."""
-    return labels.SERVER_PREFIX + path_segment(service.name, service.slug)
+    return server_path(service.name, service.slug)
 
 
 def _tracing(plan: Plan) -> Tree:

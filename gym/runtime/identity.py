@@ -12,19 +12,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-
-from pydantic import BaseModel, ConfigDict
 
 _PROC = Path("/proc")
 _STATE, _SESSION, _START = 3 - 3, 6 - 3, 22 - 3  # proc(5) counts from 1; what follows the name starts at 3
 
 
-class Identity(BaseModel):
+@dataclass(frozen=True)
+class Identity:
     """One process for all time: its pid, and when it started, in words only this machine's boot can repeat."""
-
-    model_config = ConfigDict(frozen=True)
 
     pid: int
     start: str

@@ -13,6 +13,8 @@ RuntimeName = Literal["compose", "local", "ray", "slurm", "swarm"]
 RUNTIMES: Final[tuple[RuntimeName, ...]] = get_args(RuntimeName)
 ENGINES: Final = tuple(name for name in RUNTIMES if name not in ("compose", "local"))  # what `--on` takes
 SESSION_FILE: Final = "session.json"
+SLURM_FOLDER: Final = "slurm"  # below a stack's home
+SLURM_JOB: Final = "job.json"  # in it, while there is a job of the stack
 
 
 class EngineChoice(NamedTuple):

@@ -5,27 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict
-
 from gym import labels
 from gym.engine import connect, find_engine
 from gym.errors import GymError, InfraError
-from gym.runtime.compose.containers import Container, list_containers, state_of
-from gym.runtime.compose.layout import Layout
+from gym.runtime.compose.containers import Container, state_of
+from gym.runtime.compose.engine_reader import EngineReader
 from gym.runtime.identity import is_alive
 from gym.runtime.local import LocalRuntime
 from gym.runtime.local.home import Home
 from gym.runtime.local.pid_file import StackNote, find_processes, forget_note, read_notes
 from gym.runtime.ray_cluster.cluster_note import CLUSTER
-from gym.runtime.runtime_names import RuntimeName
-from gym.runtime.slurm.shared_folder import FOLDER, JOB
+from gym.runtime.runtime_names import SLURM_FOLDER, SLURM_JOB, RuntimeName
 from gym.runtime.status import ReplicaState, StackStatus
-from gym.runtime.swarm.swarm_engine import find_swarm
-from gym.runtime.swarm.swarm_replicas import find_replicas, homes_on_swarm, status_on_swarm
 from gym.runtime.user_state import KnownHome, known_homes, owner
 from gym.wire.stack_names import ROUTER
 
@@ -33,15 +29,15 @@ if TYPE_CHECKING:
     import docker
 
 AT_ONCE: Final = 8
-NOTES: Final[Mapping[str, str]] = {"slurm": f"{FOLDER}/{JOB}", "ray": CLUSTER}  # there while a cluster has the stack
+# There while a cluster has the stack.
+NOTES: Final[Mapping[str, str]] = {"slurm": f"{SLURM_FOLDER}/{SLURM_JOB}", "ray": CLUSTER}
 LOST: Final = "its folder is gone"
 KILLED: Final = "its supervisor was killed"
 
 
-class FoundStack(BaseModel):
+@dataclass(frozen=True)
+class FoundStack:
     """One line of `gym ls`."""
-
-    model_config = ConfigDict(frozen=True)
 
     stack: str
     home: Path
@@ -57,7 +53,8 @@ class FoundStack(BaseModel):
         return self.home.parent.parent
 
 
-class StackList(BaseModel):
+@dataclass(frozen=True)
+class StackList:
     stacks: tuple[FoundStack, ...]
     no_engine: str = ""  # why the engine was not asked
 
@@ -65,11 +62,11 @@ class StackList(BaseModel):
 def list_stacks() -> StackList:
     """Sorted by name and folder. An engine that does not answer hides its own stacks alone."""
     local = [*find_local_stacks(), *find_cluster_stacks()]
-    engine = find_engine()
-    if isinstance(engine, InfraError):
-        return StackList(stacks=_sorted(local), no_engine=engine.what)
-    with connect(engine.host) as client:
-        return StackList(stacks=_sorted([*local, *find_compose_stacks(client), *find_swarm_stacks(client)]))
+    facts = find_engine(compose=False)
+    if isinstance(facts, InfraError):
+        return StackList(stacks=_sorted(local), no_engine=facts.what)
+    engine = EngineReader(facts.host)
+    return StackList(stacks=_sorted([*local, *find_compose_stacks(engine), *find_swarm_stacks(engine)]))
 
 
 def find_local_stacks() -> list[FoundStack]:
@@ -85,15 +82,20 @@ def find_cluster_stacks() -> list[FoundStack]:
     return [found for one, note in noted if note.exists() and (found := _on_cluster(one, note))]
 
 
-def find_compose_stacks(client: docker.DockerClient) -> list[FoundStack]:
+def find_compose_stacks(engine: EngineReader) -> list[FoundStack]:
     by_home: dict[str, list[Container]] = {}
-    for one in list_containers(client, labels.STACK_DIR, f"{labels.OWNER}={owner()}"):
+    for one in engine.containers(labels.STACK_DIR, f"{labels.OWNER}={owner()}"):
         by_home.setdefault(one.labels[labels.STACK_DIR], []).append(one)
     return [_of_containers(Path(home), found) for home, found in by_home.items()]
 
 
-def find_swarm_stacks(client: docker.DockerClient) -> list[FoundStack]:
-    return [_on_swarm(client, home) for home in homes_on_swarm(client)]
+def find_swarm_stacks(engine: EngineReader) -> list[FoundStack]:
+    if not engine.is_swarm_manager():
+        return []
+    from gym.runtime.swarm.swarm_replicas import homes_on_swarm  # noqa: PLC0415 (for those who have a Swarm)
+
+    with connect(engine.host) as client:
+        return [_on_swarm(client, home) for home in homes_on_swarm(client)]
 
 
 def _on_cluster(known: KnownHome, note: Path) -> FoundStack | None:
@@ -126,6 +128,10 @@ def _cluster_status(known: KnownHome) -> StackStatus | None:
 
 
 def _on_swarm(client: docker.DockerClient, home: Path) -> FoundStack:
+    from gym.runtime.compose.layout import Layout  # noqa: PLC0415 (as above)
+    from gym.runtime.swarm.swarm_engine import find_swarm  # noqa: PLC0415 (as above)
+    from gym.runtime.swarm.swarm_replicas import find_replicas, status_on_swarm  # noqa: PLC0415 (as above)
+
     layout, lost = Layout(home), not home.is_dir()
     plan, found = layout.read_plan(), find_replicas(client, layout)
     status = status_on_swarm(layout, plan, found, find_swarm(client)) if plan else None

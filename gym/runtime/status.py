@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
-
-from pydantic import BaseModel, ConfigDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self
 
 from gym.runtime.runtime_names import RuntimeName
 
 ReplicaState = Literal["starting", "healthy", "unhealthy", "restarting", "stopping", "exited"]
 
 
-class ReplicaStatus(BaseModel):
-    """One replica as `gym ps` shows it."""
-
-    model_config = ConfigDict(frozen=True)
+@dataclass(frozen=True)
+class ReplicaStatus:
+    """One replica as `gym ps` shows it; no pydantic, whose import alone takes a tenth of a second of CPU."""
 
     instance: str
     replica: str  # "mcqa-1"
@@ -31,10 +29,14 @@ class ReplicaStatus(BaseModel):
     last_end: str = ""  # why it ended unasked, the last time; seconds since the epoch
     last_end_at: float = 0.0
 
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """As another process wrote it; fields of a newer one are passed over."""
+        return cls(**{one.name: document[one.name] for one in fields(cls) if one.name in document})
 
-class StackStatus(BaseModel):
-    model_config = ConfigDict(frozen=True)
 
+@dataclass(frozen=True)
+class StackStatus:
     stack: str
     runtime: RuntimeName
     router: str  # "http://127.0.0.1:11000"
@@ -43,6 +45,11 @@ class StackStatus(BaseModel):
     @property
     def healthy(self) -> bool:
         return bool(self.replicas) and all(one.state == "healthy" for one in self.replicas)
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        replicas = tuple(map(ReplicaStatus.read, document.get("replicas", ())))
+        return cls(document["stack"], document["runtime"], document["router"], replicas)
 
 
 OnStatus = Callable[[StackStatus], None]

@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, RootModel, ValidationError
 from gym.files import write_atomically
 
 REPLICAS: Final = "replicas.json"
-SANDBOXES: Final = "sandboxes.json"
 STALE_SECONDS: Final = 15.0  # the broker writes every two
 SHARED: Final = 0o644  # read by another user inside a container; the stack's home itself is private
 

@@ -1,6 +1,6 @@
 """CPU time of commands that start from nothing, over that of a Python that does nothing.
 
-python tests/bench/cold_commands.py
+python tests/bench/cold_commands.py, in the folder of a stack with mcqa where `ps` and one row are to be measured too
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-COMMANDS = ("--help", "--version", "list", "list --json", "info mcqa", "ps", "rollouts --help")
+COMMANDS = ("--help", "--version", "list", "list --json", "info mcqa", "ls", "ps", "rollouts --help")
+ONE_ROW = "rollouts mcqa -o one.jsonl --limit 1 --fresh"
 ROUNDS = 15
 
 
@@ -30,7 +32,7 @@ def median(argv: Sequence[str]) -> float:
 def main() -> None:
     nothing = median([sys.executable, "-c", "pass"])
     print(f"{'python -c pass':20} {nothing:6.3f} s CPU")
-    for words in COMMANDS:
+    for words in (*COMMANDS, *([ONE_ROW] if Path(".gym").is_dir() else [])):
         spent = median([sys.executable, "-m", "gym", *words.split()])
         print(f"{'gym ' + words:20} {spent:6.3f} s CPU, {spent / nothing:5.1f} times as much")
 

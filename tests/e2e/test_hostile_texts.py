@@ -29,7 +29,8 @@ from gym.http.pool import HttpClient
 from gym.server.replicas import Peers
 from gym.server.testing import running
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView
-from gym.wire.stack_notes import REPLICAS, SANDBOXES, ReplicaNote, ReplicaNotes, SandboxNotes, write_note
+from gym.wire.stack_names import SANDBOX_NOTES
+from gym.wire.stack_notes import REPLICAS, ReplicaNote, ReplicaNotes, SandboxNotes, write_note
 from tests.support.driven_browser import CHROMIUM, DrivenPage, driven
 from tests.support.rollout_files import failure, poisoned, rollout, write_lines
 from tests.support.tried_stack import write_environment
@@ -65,7 +66,7 @@ def write_stack(folder: Path, url: str) -> None:
     (folder / "notes").mkdir()
     note = ReplicaNote(pid=os.getpid(), restarts=3, why=ALL, at=1.0)
     write_note(folder / "notes" / REPLICAS, ReplicaNotes({TEXTS[7]: note, "router": note}))
-    write_note(folder / "notes" / SANDBOXES, SandboxNotes(provider=ALL, alive=3, waiting=2, breaker=ALL))
+    write_note(folder / "notes" / SANDBOX_NOTES, SandboxNotes(provider=ALL, alive=3, waiting=2, breaker=ALL))
     (folder / "logs").mkdir()
     for name in ("<img src=x onerror=window.wasOwned=1>", "a-1"):
         (folder / "logs" / f"{name}.log").write_text("".join(f"ERROR {text}\n" for text in TEXTS))

@@ -49,6 +49,9 @@ def test_an_environment_of_each_shape_passes_its_tests(tmp_path: Path) -> None:
         assert made.returncode == 0, made.stderr
     tested = gym("test", *(f"my_{shape}" for shape in shapes), cwd=tmp_path, timeout=900)
     assert tested.returncode == 0, tested.stdout + tested.stderr
+    for shape in shapes:
+        audited = gym("audit", f"my_{shape}", "--quick", "--only", "bad rows", cwd=tmp_path, timeout=180)
+        assert audited.returncode == 0, audited.stdout + audited.stderr
 
 
 @pytest.mark.docker

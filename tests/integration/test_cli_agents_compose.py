@@ -128,7 +128,7 @@ def stack(tmp_path: Path) -> Iterator[StackStatus]:
     try:
         started = gym(*words, cwd=tmp_path, timeout=TIMEOUT)
         assert started.returncode == 0, started.stderr
-        yield StackStatus.model_validate_json(gym("ps", "--json", cwd=tmp_path).stdout)
+        yield StackStatus.read(json.loads(gym("ps", "--json", cwd=tmp_path).stdout))
     finally:
         ended = gym("down", cwd=tmp_path)
         assert ended.returncode == 0, ended.stderr

@@ -91,7 +91,7 @@ class Shop(NamedTuple):
             return str(client.images.get(self.side).id)
 
     def said(self) -> dict[str, Any]:
-        status = StackStatus.model_validate_json(self.run("ps", "--json"))
+        status = StackStatus.read(json.loads(self.run("ps", "--json")))
         code, body, _ = call(status, "POST", "/s/greeted/verify", ROW)
         assert code == 200, body
         found: dict[str, Any] = json.loads(body)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,19 +10,16 @@ import pytest
 
 from gym.runtime.status import StackStatus
 from tests.support.docker import Stand, call, end_processes, eventually, stand_in
+from tests.support.ledger_page import write_ledger
 
 pytestmark = [pytest.mark.docker, pytest.mark.long]
-PAGE = Path(__file__).parents[2] / "docs" / "postgresql.md"
-FILE = re.compile(r"^`([\w./]+)`\n\n(?:<!--[^>]*-->\n)?```\w+\n(.*?)^```$", re.M | re.S)
 TASK = {"responses_create_params": {"input": "Book it."}, "expected_total": 3}
 PASSWORD = {"LEDGER_PASSWORD": "a canary, with blanks"}
 
 
 @pytest.fixture
 def stand(tmp_path: Path) -> Iterator[Stand]:
-    for name, text in FILE.findall(PAGE.read_text("utf-8")):
-        (tmp_path / "ledger" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "ledger" / name).write_text(text)
+    write_ledger(tmp_path)
     with stand_in(tmp_path) as made:
         yield made
 

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
+from gym.cli.live_status import live_status
 from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, StackName, Strict
 from gym.cli.planning import plan_stack
-from gym.cli.replica_table import live_status
 from gym.cli.stack_request import load_named
 from gym.cli.stack_session import home_here
 from gym.config import collect_secrets

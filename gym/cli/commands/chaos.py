@@ -57,7 +57,7 @@ def command(
     from gym.chaos import run_chaos  # noqa: PLC0415  (asks first, loads then)
 
     session = find_session(stack)
-    running(session)
+    running(session.home, session.runtime.name)
     setup = make_setup(
         session,
         rows,

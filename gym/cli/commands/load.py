@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
+from gym.cli.live_status import live_status
 from gym.cli.options import DEFAULT_STACK, StackName, StartTimeout
-from gym.cli.replica_table import live_status
 from gym.cli.stack_session import home_here, open_session
 from gym.cli.summary import show_started
 from gym.errors import UserError

@@ -9,6 +9,7 @@ from typing import Annotated, get_args
 import typer
 
 from gym.cli import console
+from gym.cli.live_status import live_status
 from gym.cli.options import (
     DEFAULT_STACK,
     ConfigFiles,
@@ -25,7 +26,6 @@ from gym.cli.planning import plan_stack
 from gym.cli.profiles import Profile, compose_file, write_for_containers
 from gym.cli.relative_paths import relative
 from gym.cli.rendering import ENGINE_TEXTS, Target, engine_texts, render_plan
-from gym.cli.replica_table import live_status
 from gym.cli.stack_request import load_named
 from gym.cli.stack_session import find_session, home_here
 from gym.config import collect_secrets

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
+from gym.cli.live_status import live_status
 from gym.cli.options import DEFAULT_STACK, StackName, StartTimeout, parse_counts
-from gym.cli.replica_table import live_status, replica_table
+from gym.cli.replica_table import replica_table
 from gym.cli.stack_session import find_session, running
 
 
@@ -19,7 +20,7 @@ def command(
 ) -> int:
     """Change how many replicas instances have: gym scale mcqa=4."""
     session = find_session(stack)
-    running(session)
+    running(session.home, session.runtime.name)
     with live_status("scaling") as on_status:
         status = session.runtime.scale(session.home, parse_counts(counts, "scale"), on_status, timeout=timeout)
     console.show(replica_table(status))

@@ -34,7 +34,7 @@ class BrokerAccess(NamedTuple):
 
 
 def find_broker(session: StackSession) -> BrokerAccess:
-    status = running(session)
+    status = running(session.home, session.runtime.name)
     found = next((one for one in status.replicas if one.type == SANDBOX), None)
     if found is None:
         raise UserError(

@@ -18,7 +18,8 @@ from gym.console.stack.sliding_window import Growth, SlidingWindow
 from gym.console.stack.usage import read_process
 from gym.http.pool import HttpClient
 from gym.wire.discovery import Discovery
-from gym.wire.stack_notes import REPLICAS, SANDBOXES, ReplicaNote, ReplicaNotes, SandboxNotes, read_note
+from gym.wire.stack_names import SANDBOX_NOTES
+from gym.wire.stack_notes import REPLICAS, ReplicaNote, ReplicaNotes, SandboxNotes, read_note
 
 METRICS_SECONDS: Final = 2.0
 OWN: Final = ("router", "console", "sandbox")
@@ -130,7 +131,7 @@ class StackView:
         replica["health"] = {name: value for name, value in replica["health"].items() if name != "work"}
 
     def _sandboxes(self) -> dict[str, Any] | None:
-        found = read_note(SandboxNotes, self._parts.notes / SANDBOXES) if self._parts.notes else None
+        found = read_note(SandboxNotes, self._parts.notes / SANDBOX_NOTES) if self._parts.notes else None
         if found is None:
             return None
         return found.model_dump() | {"stale": found.is_stale(time.time())}

@@ -47,6 +47,7 @@ from gym.runtime.compose.stack_lock import (
     read_lock,
     write_lock,
 )
+from gym.runtime.compose.stack_status import read_status
 from gym.runtime.compose.synced_sources import find_synced, forget_synced, sync_sources
 from gym.runtime.compose.teardown import GRACE_SECONDS, remove_all, remove_stack
 from gym.runtime.compose.wait import StackHealth, retry_now
@@ -208,13 +209,7 @@ class ComposeRuntime:
             return remove_all(client)
 
     def status(self, home: Path) -> StackStatus | None:
-        layout = Layout(home.resolve())
-        plan = layout.read_plan()
-        with _client() as client:
-            containers = containers_of(client, layout)
-            if not containers or plan is None:
-                return None
-            return _watch(client, layout, plan).status(containers, detailed=True)
+        return read_status(home)
 
     def inside(self, home: Path, name: str, words: tuple[str, ...], *, terminal: bool) -> Inside:
         layout = Layout(home.resolve())
@@ -315,7 +310,8 @@ def _removed_unless_started(to: Converger, before: list[Container]) -> Iterator[
 
 @contextmanager
 def _client() -> Iterator[docker.DockerClient]:
-    require_engine()
+    """For what asks the engine alone: Compose's own start would cost as much as the question."""
+    require_engine(compose=False)
     with connect(engine_host()) as client:
         yield client
 

@@ -6,17 +6,22 @@ import calendar
 import re
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from gym import labels
-from gym.plan.model import Observed, ObservedService, Plan, Value
+from gym.runtime.compose.plan_names import KnownPlan
 from gym.runtime.status import ReplicaState, ReplicaStatus
 from gym.wire.stack_names import CONSOLE, PORT, ROUTER, SANDBOX
 
 if TYPE_CHECKING:
     import docker
 
+    from gym.plan.model import Observed
+
+LabelsOfImage = Callable[[str], dict[str, str]]
 PROJECT: Final = "com.docker.compose.project"
 SERVICE: Final = "com.docker.compose.service"
 KILLED: Final = 137
@@ -37,7 +42,8 @@ ENDINGS: Final = {
 }
 
 
-class Container(Value):
+@dataclass(frozen=True)
+class Container:
     """One line of the engine's list."""
 
     id: str
@@ -47,7 +53,7 @@ class Container(Value):
     service: str = ""
     number: int = 1
     image: str = ""
-    labels: dict[str, str] = {}
+    labels: dict[str, str] = field(default_factory=dict)
     created: float = 0.0  # seconds since the epoch
     published: tuple[int, ...] = ()  # ports of the host
 
@@ -69,7 +75,8 @@ class Container(Value):
         return f"http://{self.name}:{PORT}"
 
 
-class Inspected(Value):
+@dataclass(frozen=True)
+class Inspected:
     """What only an inspection tells."""
 
     state: str = ""  # of the same moment as the reasons; empty where it was not read
@@ -85,8 +92,13 @@ class Inspected(Value):
 
 def list_containers(client: docker.DockerClient, *filters: str) -> list[Container]:
     """Containers that carry all of the labels, running or not, in a stable order."""
-    listed = client.api.containers(all=True, filters={"label": list(filters)})
-    ours = [_container(one) for one in listed if _is_ours(client, one)]
+    return read_list(
+        client.api.containers(all=True, filters={"label": list(filters)}), partial(_labels_of_image, client)
+    )
+
+
+def read_list(listed: Iterable[dict[str, Any]], labels_of_image: LabelsOfImage) -> list[Container]:
+    ours = [_container(one) for one in listed if _is_ours(labels_of_image, one)]
     return sorted(ours, key=lambda one: (one.service, one.number, one.name))
 
 
@@ -101,9 +113,12 @@ def inspect(client: docker.DockerClient, container: Container) -> Inspected | No
     import docker.errors  # noqa: PLC0415
 
     try:
-        facts = client.api.inspect_container(container.id)
+        return read_inspection(client.api.inspect_container(container.id))
     except docker.errors.NotFound:
         return None
+
+
+def read_inspection(facts: Mapping[str, Any]) -> Inspected:
     state = facts["State"]
     checks = (state.get("Health") or {}).get("Log") or []
     failed = [one for one in checks if one.get("ExitCode")]
@@ -130,7 +145,7 @@ def state_of(container: Container, *, answers: bool = True) -> ReplicaState:
 
 
 def status_of(
-    container: Container, plan: Plan | None, *, facts: Inspected | None = None, answers: bool = True
+    container: Container, plan: KnownPlan | None, *, facts: Inspected | None = None, answers: bool = True
 ) -> ReplicaStatus:
     service = plan.service(container.instance) if plan else None
     container = as_inspected(container, facts)
@@ -150,7 +165,7 @@ def status_of(
     )
 
 
-def _url_of(container: Container, plan: Plan | None) -> str:
+def _url_of(container: Container, plan: KnownPlan | None) -> str:
     sidecar = next((one for one in plan.sidecars if one.name == container.instance), None) if plan else None
     if sidecar is not None:
         return f"{sidecar.slug}:{sidecar.spec.port}"
@@ -161,7 +176,7 @@ def as_inspected(container: Container, facts: Inspected | None) -> Container:
     """State and reason are read together: the list is a moment older."""
     if facts is None or not facts.state:
         return container
-    return container.model_copy(update={"state": facts.state, "health": facts.health})
+    return replace(container, state=facts.state, health=facts.health)
 
 
 def says_blocked(container: Container, facts: Inspected | None) -> bool:
@@ -169,7 +184,7 @@ def says_blocked(container: Container, facts: Inspected | None) -> bool:
     return container.state == "running" and facts is not None and labels.BLOCKED in facts.health_output
 
 
-def replica_id(container: Container, plan: Plan | None) -> str:
+def replica_id(container: Container, plan: KnownPlan | None) -> str:
     """`mcqa-1`, as a plan calls it; what there is one of has no number."""
     service = plan.service(container.instance) if plan else None
     if service is None and container.service in (ROUTER, CONSOLE, SANDBOX):
@@ -177,7 +192,7 @@ def replica_id(container: Container, plan: Plan | None) -> str:
     return f"{service.slug if service else container.service}-{container.number}"
 
 
-def detail_of(container: Container, facts: Inspected | None, plan: Plan | None = None) -> str:
+def detail_of(container: Container, facts: Inspected | None, plan: KnownPlan | None = None) -> str:
     """Why it is not healthy, in a few words; for what is not restarted by itself, with the command that does it."""
     if facts is None or (state_of(container) == "healthy" and not says_blocked(container, facts)):
         return ""
@@ -202,6 +217,8 @@ def _why(container: Container, facts: Inspected) -> str:
 
 def observed(containers: Iterable[Container]) -> Observed:
     """What a plan is compared with; a container that does not run counts as none."""
+    from gym.plan.model import Observed, ObservedService  # noqa: PLC0415  (`gym ps` compares nothing)
+
     services: dict[str, ObservedService] = {}
     for one in containers:
         if one.service in (ROUTER, CONSOLE) or not one.digest or one.state not in ("running", "restarting"):
@@ -213,14 +230,14 @@ def observed(containers: Iterable[Container]) -> Observed:
     return Observed(services=services)
 
 
-def _is_ours(client: docker.DockerClient, listed: dict[str, Any]) -> bool:
+def _is_ours(labels_of_image: LabelsOfImage, listed: dict[str, Any]) -> bool:
     """Labels of an image become those of whatever is made from it, a step of a build among them. Names do not, and no
     image carries what Compose alone tells of a container."""
     found = listed.get("Labels") or {}
     name = (listed.get("Names") or [""])[0].lstrip("/")
     if name == "-".join(found.get(one, "") for one in (PROJECT, SERVICE, NUMBER)) or labels.names_sandbox(name, found):
         return True
-    return bool(found.get(HASH)) and found[HASH] != _labels_of_image(client, listed["ImageID"]).get(HASH)
+    return bool(found.get(HASH)) and found[HASH] != labels_of_image(listed["ImageID"]).get(HASH)
 
 
 def _labels_of_image(client: docker.DockerClient, image: str) -> dict[str, str]:

@@ -208,7 +208,7 @@ class Converger:
             done = pool.submit(work)
             try:
                 while not done.done():
-                    self.on_status(watch.status(watch.containers(), detailed=False))
+                    self.on_status(watch.status(watch.containers()))
                     _settle(done.exception, LOOK_SECONDS)
             except BaseException:
                 with ignore_interrupts():

@@ -25,7 +25,6 @@ from gym.render.compose import (
     ROUTER_IMAGE,
     ROUTES,
     SYNCED,
-    TOKEN,
     ComposeFacts,
     render_compose,
     sandbox_secret,
@@ -37,8 +36,8 @@ from gym.render.routes import next_discovery, router_text
 from gym.render.traefik import traefik_static
 from gym.render.wanted_stack import discovery_of, wanted_of
 from gym.runtime.compose.catalog_copies import write_catalog
+from gym.runtime.compose.router_probe import router_url
 from gym.runtime.compose.secrets import secret_names
-from gym.runtime.compose.wait import router_url
 from gym.runtime.protocol import Prepared
 from gym.runtime.results_folder import results_folder
 from gym.runtime.sandbox_access import keep_tokens, prepare_state, write_config
@@ -46,7 +45,7 @@ from gym.runtime.upstream_folders import prepare_upstreams
 from gym.runtime.user_state import owner
 from gym.wire.discovery import Discovery
 from gym.wire.route_files import read_discovery, write_routes
-from gym.wire.stack_names import project_name
+from gym.wire.stack_names import TOKEN, project_name
 from gym.wire.wanted import Wanted, write_wanted
 
 # Read by other users inside containers, and by no others: the home is 0700 and holds no secret elsewhere.

@@ -11,13 +11,13 @@ from gym.config import redact_text
 from gym.errors import UserError
 from gym.plan.model import Plan, RouterPlan, Value
 from gym.plan.plan_sidecars import reach_in_secrets, reach_sidecars
-from gym.render.compose import TOKEN
 from gym.render.compose_sidecars import address_in_container
 from gym.render.host_urls import HostUrl, find_host_urls, reach_host, rewrite_urls
 from gym.runtime.compose.image_sources import ImageSources
 from gym.runtime.compose.images import plan_images
 from gym.runtime.compose.secrets import replace_secrets
 from gym.runtime.protocol import Prepared
+from gym.wire.stack_names import TOKEN
 
 PORTS: Final = {"http": 80, "https": 443}
 

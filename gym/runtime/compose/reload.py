@@ -29,7 +29,7 @@ def reload_synced(to: Converger, watch: StackHealth, plan: Plan, names: tuple[st
     write_saved(to.layout, wanted, state)
     write_wanted(to.layout.wanted, wanted_in(to.layout, wanted))
     to.restart_alone(watch, choose(containers_of(to.client, to.layout), wanted, names))
-    return watch.status(watch.containers(), detailed=False)
+    return watch.status(watch.containers())
 
 
 def switched(before: Collection[str], now: Collection[str]) -> tuple[Change, ...]:

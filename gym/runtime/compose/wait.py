@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gym.errors import NotUp
-from gym.plan.model import Plan, Service
-from gym.render.traefik import route_prefix
+from gym.plan.model import Plan
 from gym.runtime.compose.containers import (
     Container,
     Inspected,
@@ -24,9 +23,9 @@ from gym.runtime.compose.containers import (
     state_of,
     status_of,
 )
+from gym.runtime.compose.router_probe import RouterProbe
 from gym.runtime.lateness import EXITS, Late, ends_at_each_start, not_in_time
 from gym.runtime.status import OnStatus, ReplicaStatus, StackStatus
-from gym.wire.stack_names import ROUTER
 
 if TYPE_CHECKING:
     import docker
@@ -35,8 +34,6 @@ LOOK_SECONDS: Final = 0.15
 LAST_LINES: Final = 20
 AT_ONCE: Final = 8
 UNNAMED: Final = re.compile(r"^[0-9a-f]{12}_")
-NOT_READY: Final = frozenset({502, 503, 504})
-ROUTED: Final = frozenset({200, 401})
 
 
 @dataclass(frozen=True)
@@ -49,60 +46,25 @@ class StackHealth:
     token: str = ""
 
     @property
-    def router_url(self) -> str:
-        return router_url(self.plan)
+    def router(self) -> RouterProbe:
+        return RouterProbe(self.plan, self.token)
 
     def containers(self) -> list[Container]:
         """Without those that Compose is about to rename: a replacement is there before its predecessor's name is."""
         return [one for one in list_containers(self.client, *self.filters) if not UNNAMED.match(one.name)]
 
-    def status(self, containers: Iterable[Container], *, detailed: bool) -> StackStatus:
-        """With `detailed`, every container is inspected; without, only those that are not healthy."""
+    def status(self, containers: Iterable[Container]) -> StackStatus:
+        """Only those that are not healthy are inspected."""
         wanted = list(containers)
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            replicas = tuple(pool.map(lambda one: self._replica(one, detailed=detailed), wanted))
-        return StackStatus(stack=self.plan.stack, runtime="compose", router=self.router_url, replicas=replicas)
+            replicas = tuple(pool.map(self._replica, wanted))
+        return StackStatus(stack=self.plan.stack, runtime="compose", router=self.router.url, replicas=replicas)
 
-    def _replica(self, container: Container, *, detailed: bool) -> ReplicaStatus:
-        answers = self.answers(container)
+    def _replica(self, container: Container) -> ReplicaStatus:
+        answers = self.router.answers(container)
         healthy = state_of(container, answers=answers) == "healthy"
-        facts = None if healthy and not detailed else inspect(self.client, container)
+        facts = None if healthy else inspect(self.client, container)
         return status_of(container, self.plan, facts=facts, answers=answers)
-
-    def answers(self, container: Container) -> bool:
-        """For what has no health check of its own: the router itself, and foreign images."""
-        if container.health or container.state != "running":
-            return True
-        if container.service == ROUTER:  # it has read its files once it passes on to the console, or asks it for leave
-            return self._get("/healthz") in ROUTED
-        service = self.plan.service(container.instance)
-        # What an override file brought: running is all that we can ask.
-        return service is None or self.is_routed(service)
-
-    def is_routed(self, service: Service) -> bool:
-        """The router passes a request on to it. Its answer does not matter, nor whether it knows the path: but what is
-        answered 404 may be so by a router that has not read its files."""
-        status = self._get(f"{route_prefix(service)}/healthz")
-        if status == 404:
-            return self._get("/healthz") in ROUTED
-        return status is not None and status not in NOT_READY
-
-    def _get(self, path: str) -> int | None:
-        import httpx  # noqa: PLC0415 (30 ms, for those who ask)
-
-        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        url = f"{self.router_url}{path}"
-        try:
-            # No TLS is spoken here; reading the CAs would take 26 ms of each question.
-            return httpx.get(url, headers=headers, timeout=2.0, trust_env=False, verify=False).status_code
-        except httpx.HTTPError:
-            return None
-
-
-def router_url(plan: Plan) -> str:
-    """Where a caller on this machine finds the router."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(plan.router.host, plan.router.host)
-    return f"http://[{host}]:{plan.router.port}" if ":" in host else f"http://{host}:{plan.router.port}"
 
 
 def wait_until_healthy(
@@ -118,7 +80,7 @@ def wait_until_healthy(
     seen: StackStatus | None = None
     while True:
         containers = watch.containers()
-        status = watch.status(containers, detailed=False)
+        status = watch.status(containers)
         if status != seen:
             on_change(containers)
             on_status(status)
@@ -143,7 +105,7 @@ def wait_for_routes(watch: StackHealth, instances: set[str], deadline: float) ->
     """
     waiting = [one for one in watch.plan.services if one.name in instances]
     while waiting and time.monotonic() < deadline:
-        waiting = [one for one in waiting if not watch.is_routed(one)]
+        waiting = [one for one in waiting if not watch.router.is_routed(one)]
         if waiting:
             time.sleep(LOOK_SECONDS / 3)
 

@@ -52,7 +52,7 @@ class LocalRuntime:
     def status(self, home: Path) -> StackStatus | None:
         place = Home(home.resolve())
         seen = look(place)
-        return StackStatus.model_validate(seen["status"]) if seen else orphans(place)
+        return StackStatus.read(seen["status"]) if seen else orphans(place)
 
     def inside(self, home: Path, name: str, words: tuple[str, ...], *, terminal: bool) -> Inside:
         from gym.runtime.local.beside import find_beside  # noqa: PLC0415  (as above)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+import orjson
 
 from gym import labels
 from gym.files import write_atomically
@@ -22,23 +24,26 @@ from gym.runtime.user_state import RUNNING, note_of, notes, owner
 
 log = logging.getLogger("gym.supervisor")
 
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError)
 SWEEP_GRACE_SECONDS = 5.0  # leftovers have no callers: their supervisor is gone
 
 
-class Record(BaseModel):
+@dataclass
+class Record:
     """state.json: who supervises the stack, where it answers, and what it has started."""
 
-    stack: str = ""
     supervisor: Identity
+    stack: str = ""
     control: str = ""
     router: str = ""
     warden: Identity | None = None  # starts another supervisor when this one is killed
-    processes: dict[str, Identity] = Field(default_factory=dict)
-    digests: dict[str, str] = Field(default_factory=dict)  # of what each was made from
+    processes: dict[str, Identity] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)  # of what each was made from
     pythons: tuple[str, ...] = ()  # the interpreters of its servers: one that waits for a restart has no process
 
 
-class StackNote(BaseModel):
+@dataclass(frozen=True)
+class StackNote:
     """What every command of the user finds, from whatever folder, as long as the stack runs."""
 
     home: Path
@@ -94,20 +99,20 @@ class PidFile:
         if not self._path.parent.is_dir():
             raise FileNotFoundError(f"{self._path.parent} is gone")
         self._write_note()
-        return write_atomically(self._path, self._record.model_dump_json())
+        return write_atomically(self._path, orjson.dumps(self._record).decode())
 
     def _write_note(self) -> None:
         """A stack of a user without a writable state folder runs all the same; it is found from its own folder."""
         note = StackNote(home=self._home.path, owner=owner(), since=self._since, record=self._record)
         with contextlib.suppress(OSError):
-            write_atomically(note_of(RUNNING, self._home.path), note.model_dump_json())
+            write_atomically(note_of(RUNNING, self._home.path), orjson.dumps(note, default=str).decode())
 
 
 def read_record(home: Home) -> Record | None:
     """What is on disk; None for a file that cannot be read."""
     try:
-        return Record.model_validate_json(home.state.read_bytes())
-    except (OSError, ValidationError):
+        return _record_of(orjson.loads(home.state.read_bytes()))
+    except UNREADABLE:
         return None
 
 
@@ -136,9 +141,28 @@ def _began(home: Home, record: Record) -> float:
 
 def _read_note(path: Path) -> StackNote | None:
     try:
-        return StackNote.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
+        found = orjson.loads(path.read_bytes())
+        return StackNote(Path(found["home"]), str(found["owner"]), float(found["since"]), _record_of(found["record"]))
+    except UNREADABLE:
         return None
+
+
+def _record_of(found: Mapping[str, Any]) -> Record:
+    """Written by hand: every command reads it, and to import pydantic takes longer than all else that `gym ps` does."""
+    return Record(
+        supervisor=_identity_of(found["supervisor"]),
+        stack=str(found["stack"]),
+        control=str(found["control"]),
+        router=str(found["router"]),
+        warden=_identity_of(found["warden"]) if found["warden"] else None,
+        processes={name: _identity_of(one) for name, one in found["processes"].items()},
+        digests=dict(found["digests"]),
+        pythons=tuple(found.get("pythons", ())),
+    )
+
+
+def _identity_of(found: Mapping[str, Any]) -> Identity:
+    return Identity(int(found["pid"]), str(found["start"]))
 
 
 def marker(home: Home) -> str:

@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 from collections.abc import Coroutine
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -220,9 +221,9 @@ class Desk:
     def _seen(self) -> dict[str, Any]:
         status, observed = self._stack.status(), self._stack.observed()
         return {
-            "status": status.model_dump(mode="json"),
+            "status": asdict(status),
             "observed": observed.model_dump(mode="json"),
-            "supervisor": self._me.model_dump(),
+            "supervisor": asdict(self._me),
         }
 
 

@@ -32,9 +32,9 @@ def follow(home: Home, connection: socket.socket, on_status: OnStatus, verb: str
     try:
         for reply in ask(connection, verb, **content):
             if "status" in reply:
-                on_status(StackStatus.model_validate(reply["status"]))
+                on_status(StackStatus.read(reply["status"]))
             if "done" in reply:
-                status = StackStatus.model_validate(reply["done"]["status"])
+                status = StackStatus.read(reply["done"]["status"])
                 on_status(status)
                 return status
     except TimeoutError as error:
@@ -56,7 +56,7 @@ def stop(home: Home) -> bool:
     try:
         for reply in ask(connection, "stop"):
             if "done" in reply:
-                return wait_until_gone(Identity.model_validate(reply["done"]["supervisor"]))
+                return wait_until_gone(Identity(**reply["done"]["supervisor"]))
     except OSError:
         return False
     return False

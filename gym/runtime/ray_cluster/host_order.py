@@ -99,7 +99,7 @@ def read_state(message: Mapping[str, Any]) -> StackState:
     return StackState(
         generation=int(message["generation"]),
         plan=Plan.model_validate(message["plan"]),
-        replicas=tuple(ReplicaStatus.model_validate(one) for one in message["replicas"]),
+        replicas=tuple(ReplicaStatus.read(one) for one in message["replicas"]),
         router=message["router"],
         console=message["console"],
     )

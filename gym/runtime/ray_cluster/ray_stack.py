@@ -18,7 +18,7 @@ from gym.runtime.ray_cluster.cluster import check_reachable, connect_ray
 from gym.runtime.ray_cluster.cluster_note import forget_cluster, noted_cluster
 from gym.runtime.ray_cluster.source_packs import SourcePack
 from gym.runtime.runtime_names import read_choice
-from gym.runtime.status import ReplicaStatus, StackStatus
+from gym.runtime.status import StackStatus
 
 ANSWER_SECONDS: Final = 30.0
 HEAD_NODE: Final = {"node:__internal_head__": 0.001}
@@ -146,12 +146,7 @@ def _asked_for(home: Path) -> str:
 
 
 def status_of(seen: Look) -> StackStatus:
-    fields = set(ReplicaStatus.model_fields)
-    replicas = tuple(
-        ReplicaStatus.model_validate({key: value for key, value in one.items() if key in fields})
-        for one in seen["replicas"]
-    )
-    return StackStatus(stack=seen["stack"], runtime="ray", router=seen["router"], replicas=replicas)
+    return StackStatus.read({**seen, "runtime": "ray"})
 
 
 def observed_of(seen: Look) -> Observed:

@@ -13,7 +13,7 @@ import shutil
 import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import orjson
@@ -41,6 +41,7 @@ from gym.runtime.ray_cluster.host_order import HostOrder, StackState, read_host_
 from gym.venvs import cache_dir
 
 BACKLOG = 2048
+IDENTITY = frozenset({"instance", "replica", "type", "implementation"})  # the keeper has them from the plan
 
 
 class ReplicaHost:
@@ -125,7 +126,7 @@ class ReplicaHost:
         process = self._process
         if process is None:
             return
-        seen = process.status().model_dump(exclude={"instance", "replica", "type", "implementation"})
+        seen = {key: value for key, value in asdict(process.status()).items() if key not in IDENTITY}
         spec = {"cwd": str(process.spec.cwd), "env": dict(process.spec.env)}
         _write({**seen, "spec": spec, "gave_up": process.gave_up})
 

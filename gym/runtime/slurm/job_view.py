@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from gym.plan.model import Observed, ObservedService, Plan
@@ -93,7 +94,7 @@ def _status_of(plan: Plan, name: str, rank: int, reports: Reports, silent: Mappi
     if rank in silent:
         where = report.node if report else ""
         detail = f"its node {where} has said nothing for {silent[rank]:.0f} s"
-        return found.model_copy(update={"state": "unhealthy", "detail": detail})
+        return replace(found, state="unhealthy", detail=detail)
     return found
 
 

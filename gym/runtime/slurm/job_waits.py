@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from gym.errors import InfraError, NotUp
@@ -55,8 +56,8 @@ def status_of(plan: Plan, facts: JobFacts, seen: SeenJob | None) -> StackStatus:
     before = status_before(plan, "slurm", {one.name: facts.words() for one in plan.services})
     if facts.alive:
         return before
-    replicas = tuple(one.model_copy(update={"state": "exited"}) for one in before.replicas)
-    return before.model_copy(update={"replicas": replicas})
+    replicas = tuple(replace(one, state="exited") for one in before.replicas)
+    return replace(before, replicas=replicas)
 
 
 def is_of(facts: JobFacts, seen: SeenJob) -> bool:

@@ -185,7 +185,7 @@ class NodeStack:
         if found.replica != ROUTER:
             return found
         host, port = self._own_address(ROUTER)
-        return found.model_copy(update={"url": url_of(host, int(port))})
+        return replace(found, url=url_of(host, int(port)))
 
     # Processes
 

@@ -17,10 +17,9 @@ from gym.plan.model import Observed
 from gym.render.launch_document import Address
 from gym.render.slurm_placement import FIRST, NodeRequest
 from gym.runtime.local.specs import StackOrder
+from gym.runtime.runtime_names import SLURM_FOLDER, SLURM_JOB
 from gym.runtime.status import ReplicaStatus, StackStatus
 
-FOLDER = "slurm"
-JOB = "job.json"  # while there is a job of the stack
 TOKEN = "token"  # noqa: S105 (a file's name)
 _Document = TypeVar("_Document", bound=BaseModel)
 
@@ -93,7 +92,7 @@ class SharedFolder:
     """`.gym/<stack>/slurm`. A file that is not there, or is half of an older time, reads as None."""
 
     def __init__(self, home: Path) -> None:
-        self.path = home / FOLDER
+        self.path = home / SLURM_FOLDER
 
     def prepare(self) -> None:
         self.path.mkdir(mode=0o700, exist_ok=True)
@@ -110,13 +109,13 @@ class SharedFolder:
         self._write("wanted.json", wanted)
 
     def job(self) -> JobNote | None:
-        return self._read(JOB, JobNote)
+        return self._read(SLURM_JOB, JobNote)
 
     def write_job(self, job: JobNote) -> None:
-        self._write(JOB, job)
+        self._write(SLURM_JOB, job)
 
     def forget_job(self) -> None:
-        (self.path / JOB).unlink(missing_ok=True)
+        (self.path / SLURM_JOB).unlink(missing_ok=True)
 
     def run(self) -> JobRun | None:
         return self._read("run.json", JobRun)

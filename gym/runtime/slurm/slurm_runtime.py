@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from gym.errors import UserError
@@ -129,6 +130,4 @@ def _running(home: Path) -> tuple[SharedFolder, JobNote, WantedJob, JobFacts]:
 
 
 def _with_words(status: StackStatus, words: str) -> StackStatus:
-    return status.model_copy(
-        update={"replicas": tuple(one.model_copy(update={"detail": words}) for one in status.replicas)}
-    )
+    return replace(status, replicas=tuple(replace(one, detail=words) for one in status.replicas))

@@ -12,7 +12,6 @@ from pydantic import Field, ValidationError
 
 from gym.files import write_atomically
 from gym.plan.model import Plan, RouterPlan, Value
-from gym.render.compose import TOKEN
 from gym.render.swarm import STACK_FILE, SwarmFacts, render_swarm, swarm_configs
 from gym.runtime.compose.layout import (
     WRITABLE,
@@ -26,6 +25,7 @@ from gym.runtime.compose.layout import (
     write_secrets,
 )
 from gym.runtime.upstream_folders import prepare_upstreams
+from gym.wire.stack_names import TOKEN
 from gym.wire.wanted import Wanted, write_wanted
 
 EVERYWHERE: Final = "0.0.0.0"  # a Swarm publishes on every address of a node, so the router always has a token

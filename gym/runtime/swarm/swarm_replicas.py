@@ -6,6 +6,7 @@ import calendar
 import re
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,7 @@ from gym.plan.model import Plan, Value
 from gym.render.swarm import REPLICA
 from gym.runtime.compose.containers import Container, status_of
 from gym.runtime.compose.layout import Layout
-from gym.runtime.compose.wait import router_url
+from gym.runtime.compose.router_probe import router_url
 from gym.runtime.status import ReplicaState, ReplicaStatus, StackStatus
 from gym.runtime.swarm.swarm_engine import SwarmSeen
 from gym.runtime.user_state import owner
@@ -138,7 +139,7 @@ def _status(one: SwarmReplica, plan: Plan, swarm: SwarmSeen, healthy: frozenset[
         "uptime_seconds": max(0.0, time.time() - one.started_at) if one.task == "running" else 0.0,
         "detail": (f"on {node}" if len(swarm.nodes) > 1 and node else "") if state == "healthy" else _why(one),
     }
-    return status_of(one.container, plan).model_copy(update=update)
+    return replace(status_of(one.container, plan), **update)
 
 
 def _state(one: SwarmReplica, healthy: frozenset[str]) -> ReplicaState:

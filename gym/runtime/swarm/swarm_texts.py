@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from gym import labels
-from gym.render.compose import ROUTER_IMAGE, TOKEN
+from gym.render.compose import ROUTER_IMAGE
 from gym.render.render_request import RenderRequest
 from gym.runtime.compose.layout import Layout, state_of, static_text
 from gym.runtime.swarm.swarm_engine import images_in_registry
 from gym.runtime.swarm.swarm_layout import SwarmNotes, deployed_texts
 from gym.runtime.swarm.swarm_runtime import SwarmRuntime
+from gym.wire.stack_names import TOKEN
 
 NO_TOKEN = "(set where it is deployed)"
 

@@ -39,7 +39,7 @@ def up(folder: Path) -> StackStatus:
     started = gym(*UP, cwd=folder, timeout=400)
     assert started.returncode == 0, started.stderr
     assert "sandboxes: docker" in started.stderr
-    return StackStatus.model_validate_json(gym("ps", "--json", cwd=folder).stdout)
+    return StackStatus.read(json.loads(gym("ps", "--json", cwd=folder).stdout))
 
 
 def container_of(status: StackStatus, name: str) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def test_sandboxes_live_on_when_the_broker_is_restarted_or_gets_more_grants(fold
     (folder / "more.yaml").write_text("sandbox_settings: {creates: 3}\n")
     changed = gym(*UP, "--config", "more.yaml", cwd=folder, timeout=400)
     assert changed.returncode == 0, changed.stderr
-    again = StackStatus.model_validate_json(gym("ps", "--json", cwd=folder).stdout)
+    again = StackStatus.read(json.loads(gym("ps", "--json", cwd=folder).stdout))
     assert container_of(again, "sandbox")["Id"] != old["Id"]
     after = shell(again, cookies, "cat /tmp/file")
     assert (after["sandbox"], after["out"]) == (before["sandbox"], "kept\n")

@@ -72,7 +72,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 def bring_up(folder: Path, *words: str) -> StackStatus:
     started = gym("up", *words, "--runtime", "compose", "--port", "0", cwd=folder, timeout=TIMEOUT)
     assert started.returncode == 0, started.stderr
-    return StackStatus.model_validate_json(gym("ps", "--json", cwd=folder).stdout)
+    return StackStatus.read(json.loads(gym("ps", "--json", cwd=folder).stdout))
 
 
 def containers_of(folder: Path) -> list[str]:

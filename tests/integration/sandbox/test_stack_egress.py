@@ -113,7 +113,7 @@ def up(folder: Path, settings: str = "") -> StackStatus:
     argv = ("up", "reader", "--runtime", "compose", "--port", "0", "--config", "more.yaml")
     started = gym(*argv, cwd=folder, timeout=300)
     assert started.returncode == 0, started.stderr
-    return StackStatus.model_validate_json(gym("ps", "--json", cwd=folder).stdout)
+    return StackStatus.read(json.loads(gym("ps", "--json", cwd=folder).stdout))
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from gym.cli import console
+from gym.cli.live_status import _LiveView, live_status
 from gym.cli.progress import _BarReporter, _PlainReporter, follow_progress, progress_line, show_summary
-from gym.cli.replica_table import _LiveView, live_status, replica_table
+from gym.cli.replica_table import replica_table
 from gym.collect import BadRow, Notice, Progress, Summary
 from gym.collect.events import EXIT_STOPPED, AgentProgress, HeldCalls
 from gym.errors import Problem
@@ -28,7 +30,7 @@ def shown(renderable: RenderableType) -> str:
 
 def stack(*states: str) -> StackStatus:
     replicas = [
-        ReplicaStatus.model_validate(
+        ReplicaStatus.read(
             {
                 "instance": "mcqa",
                 "replica": f"mcqa-{number}",
@@ -59,11 +61,11 @@ def test_a_table_has_a_line_for_each_replica() -> None:
 def test_on_a_narrow_terminal_addresses_are_shortened_and_no_line_is_folded(
     width: int, shown_as: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    well = stack("healthy", "healthy").model_copy(update={"runtime": "compose"})
-    replicas = [one.model_copy(update={"uptime_seconds": 61.0}) for one in well.replicas]
+    well = replace(stack("healthy", "healthy"), runtime="compose")
+    replicas = [replace(one, uptime_seconds=61.0) for one in well.replicas]
     terminal = Console(file=io.StringIO(), width=width)
     monkeypatch.setattr(console, "out", lambda: terminal)
-    terminal.print(replica_table(well.model_copy(update={"replicas": tuple(replicas)})))
+    terminal.print(replica_table(replace(well, replicas=tuple(replicas))))
     assert isinstance(terminal.file, io.StringIO)
     lines = terminal.file.getvalue().splitlines()
     assert len(lines) == 3
@@ -171,6 +173,23 @@ def test_what_is_said_beside_the_bar_stands_in_a_line_of_its_own() -> None:
 def test_a_stopped_collection_says_that_its_stack_runs_on(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     show_summary(Summary(EXIT_STOPPED, PROGRESS, tmp_path / "out.jsonl", reason="stopped"))
     assert re.search(r"^stack +runs on; gym down stops it$", capsys.readouterr().out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("failures", "said"),
+    [
+        ({"model": 3, "row": 2}, "go on    3 of 45 failed and have no reward: the same command retries them"),
+        ({"row": 2}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_collection_with_failures_ends_well_and_says_so_at_last(
+    failures: dict[str, int], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    progress = Progress(done=40, failed=sum(failures.values()), failures=failures)
+    show_summary(Summary(0, progress, tmp_path / "out.jsonl", tmp_path / "none.jsonl" if failures else None))
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == said if said else not last.startswith("go on")
 
 
 def test_a_summary_is_a_table_by_agent_and_where_things_are(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

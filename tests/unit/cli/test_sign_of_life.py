@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from gym.cli.app import _as_command
-from gym.cli.replica_table import _LineReporter
+from gym.cli.live_status import _LineReporter
 from gym.cli.sign_of_life import ERASE, LIFE, SignOfLife
 from gym.runtime.status import ReplicaStatus, StackStatus
 from tests.support.cli import Terminal
@@ -94,9 +94,7 @@ def test_a_stack_that_starts_slowly_says_for_whom_it_waits() -> None:
     assert reporter.summary() == "starting stack 'gym'"
     states = {"mcqa-1": "healthy", "router": "starting"}
     replicas = [
-        ReplicaStatus.model_validate(
-            {"instance": name, "replica": name, "type": "router", "implementation": "", "state": state}
-        )
+        ReplicaStatus.read({"instance": name, "replica": name, "type": "router", "implementation": "", "state": state})
         for name, state in states.items()
     ]
     reporter.report(StackStatus(stack="gym", runtime="local", router="", replicas=tuple(replicas)))

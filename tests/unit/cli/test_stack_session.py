@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ def test_a_note_that_cannot_be_read_means_the_local_runtime(here: Path) -> None:
 def test_a_stack_that_was_started_and_runs_no_more_is_said_not_to_run(here: Path) -> None:
     opened = stack_session.open_session("gym", EngineChoice("local"))
     with pytest.raises(UserError, match="does not run"):
-        stack_session.running(opened)
+        stack_session.running(opened.home, opened.runtime.name)
 
 
 def test_compose_files_are_for_compose() -> None:
@@ -100,7 +101,7 @@ def test_what_is_not_well_is_reported_with_the_command_that_shows_why() -> None:
     mine = ReplicaStatus(
         instance="mine", replica="mine-2", type="resources_servers", implementation="m", state="healthy"
     )
-    ill = mine.model_copy(update={"state": "restarting", "detail": "exit code 1"})
+    ill = replace(mine, state="restarting", detail="exit code 1")
     status = StackStatus(stack="gym", runtime="local", router="", replicas=(mine, ill))
     assert stack_session.unhealthy_replicas(status) == ["mine-2 is restarting (exit code 1): gym logs mine"]
 

@@ -18,7 +18,8 @@ from gym.console.stack.stack_view import StackParts
 from gym.console.viewer.run_files import RunFiles
 from gym.http.pool import HttpClient
 from gym.server.testing import running
-from gym.wire.stack_notes import REPLICAS, SANDBOXES, ReplicaNote, ReplicaNotes, SandboxNotes, write_note
+from gym.wire.stack_names import SANDBOX_NOTES
+from gym.wire.stack_notes import REPLICAS, ReplicaNote, ReplicaNotes, SandboxNotes, write_note
 from tests.support.driven_browser import CHROMIUM, driven
 from tests.support.rollout_files import rollout, write_lines
 from tests.support.router import Backend
@@ -72,7 +73,7 @@ async def test_what_the_runtime_and_the_broker_tell_is_shown(bench: Bench, backe
     bench.show({"mcqa": [backends[0].url]})
     note = ReplicaNote(restarts=2, why="exit code 137: out of memory", at=5.0)
     write_note(bench.folder / REPLICAS, ReplicaNotes({"mcqa-1": note}))
-    write_note(bench.folder / SANDBOXES, SandboxNotes(provider="docker", alive=7, waiting=3, at=1.0))
+    write_note(bench.folder / SANDBOX_NOTES, SandboxNotes(provider="docker", alive=7, waiting=3, at=1.0))
     async with stack_over(bench, StackParts(notes=bench.folder)) as visitor:
         view = await told(visitor, "/view/api/stack/overview")
     replica = next(one for one in view["servers"] if one["name"] == "mcqa")["replicas"][0]

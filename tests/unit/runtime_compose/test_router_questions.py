@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import socket
 import threading
-from typing import Any, cast
 
 import pytest
 
 from gym.plan.model import RouterPlan
-from gym.runtime.compose.wait import StackHealth
+from gym.runtime.compose.router_probe import RouterProbe
 from tests.support.compose_plans import plan_of, service
 from tests.support.ranged import Faults, Handler, serving
 
 MCQA = service("mcqa")
 
 
-def health_at(port: int, token: str = "") -> StackHealth:
-    plan = plan_of(MCQA, router=RouterPlan(port=port))
-    return StackHealth(client=cast(Any, None), plan=plan, filters=(), token=token)
+def health_at(port: int, token: str = "") -> RouterProbe:
+    return RouterProbe(plan_of(MCQA, router=RouterPlan(port=port)), token)
 
 
 def handler(faults: Faults, service_status: int, own_status: int) -> type[Handler]:

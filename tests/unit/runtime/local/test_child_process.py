@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import os
 import signal
 import socket
@@ -116,17 +117,18 @@ async def test_a_signal_to_a_process_that_has_just_ended_leaves_its_exit_code_to
 
 def test_a_process_ends_with_its_parent_even_when_that_is_killed(tmp_path: Path) -> None:
     parent = f"""
-import sys, time
+import json, sys, time
+from dataclasses import asdict
 from pathlib import Path
 from gym.runtime.local.child_process import ProcessSpec, start_process
 argv = (sys.executable, "-c", "import time; time.sleep(1000)")
 spec = ProcessSpec("x-1", argv, {{}}, Path({str(tmp_path)!r}), Path({str(tmp_path / "x.log")!r}), 1.0)
-start_process(spec, None, lambda identity: print(identity.model_dump_json(), flush=True))
+start_process(spec, None, lambda identity: print(json.dumps(asdict(identity)), flush=True))
 time.sleep(1000)
 """
     with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        child = Identity.model_validate_json(process.stdout.readline())
+        child = Identity(**json.loads(process.stdout.readline()))
         assert is_alive(child)
         process.kill()
 

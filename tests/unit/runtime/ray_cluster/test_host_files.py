@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def message(tmp_path: Path, role: str) -> dict[str, Any]:
 
 
 def state(order: HostOrder, replica_state: str = "healthy") -> dict[str, Any]:
-    replica = ReplicaStatus.model_validate(
+    replica = ReplicaStatus.read(
         {
             "instance": "mcqa",
             "replica": "mcqa-1",
@@ -52,7 +53,7 @@ def state(order: HostOrder, replica_state: str = "healthy") -> dict[str, Any]:
     return {
         "generation": 7,
         "plan": plan,
-        "replicas": [replica.model_dump()],
+        "replicas": [asdict(replica)],
         "router": "http://127.0.0.1:11000",
         "console": CONSOLE,
     }

@@ -1,0 +1,60 @@
+"""How a Compose stack is, as `gym ps` and whoever wants its router asks: from its files and its engine's socket."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from gym import labels
+from gym.runtime.compose.containers import PROJECT, Container, status_of
+from gym.runtime.compose.engine_reader import EngineReader, read_engine, unique
+from gym.runtime.compose.plan_names import PlanNames, read_names
+from gym.runtime.compose.router_probe import RouterProbe
+from gym.runtime.status import ReplicaStatus, StackStatus
+from gym.wire.stack_names import TOKEN, project_name
+
+AT_ONCE: Final = 8
+
+
+def read_status(home: Path) -> StackStatus | None:
+    """Every container is inspected. None where no container is there."""
+    home = home.resolve()
+    state = _read(home / "state.json")
+    plan = _names(state.get("plan") or _read(home / "plan.json"))
+    engine = read_engine()
+    ours = engine.containers(f"{labels.STACK_DIR}={home}")
+    others = engine.containers(f"{PROJECT}={state.get('project') or project_name(home.name, home)}")  # of an override
+    if plan is None or not (ours or others):
+        return None
+    probe = RouterProbe(plan, _token(home))
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        replicas = tuple(pool.map(lambda one: _replica(engine, probe, one), unique([*ours, *others])))
+    return StackStatus(stack=plan.stack, runtime="compose", router=probe.url, replicas=replicas)
+
+
+def _replica(engine: EngineReader, probe: RouterProbe, container: Container) -> ReplicaStatus:
+    answers = probe.answers(container)
+    return status_of(container, probe.plan, facts=engine.inspect(container), answers=answers)
+
+
+def _names(plan: dict[str, Any]) -> PlanNames | None:
+    try:
+        return read_names(plan)
+    except (LookupError, TypeError):
+        return None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = orjson.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _token(home: Path) -> str:
+    path = home / "secrets" / TOKEN
+    return path.read_text("utf-8") if path.is_file() else ""
