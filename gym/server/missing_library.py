@@ -5,24 +5,18 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from gym.errors import UserError
 
 
-@contextmanager
-def libraries_named(app: Path) -> Iterator[None]:
-    """Around the import of `app`. What an import of its own modules misses stays the bug that it is."""
-    try:
-        yield
-    except ImportError as error:
-        name = (error.name or "").partition(".")[0]
-        folder = app.resolve().parent
-        if not name or (folder / name).is_dir() or (folder / f"{name}.py").is_file():
-            raise
-        raise UserError(*_explain(error, name, folder)) from error
+def missing_library(error: ImportError, app: Path) -> UserError | None:
+    """None where a module of the server's own is missing: that stays the bug that it is."""
+    name = (error.name or "").partition(".")[0]
+    folder = app.resolve().parent
+    if not name or (folder / name).is_dir() or (folder / f"{name}.py").is_file():
+        return None
+    return UserError(*_explain(error, name, folder))
 
 
 def _explain(error: ImportError, name: str, folder: Path) -> tuple[str, str]:

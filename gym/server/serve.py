@@ -26,7 +26,6 @@ from gym.http.keepalive import keep_alive
 from gym.server.blocked_replies import answer_waiting, failure_of_blocked, failure_of_others, refuse_callers
 from gym.server.config import Settings, read_settings
 from gym.server.hidden_gym import refuse_openai_gym
-from gym.server.missing_library import libraries_named
 from gym.server.one_write import OneWriteProtocol
 from gym.server.own_secrets import OwnSecrets
 from gym.server.refusing import PROGRAMS, Refusing, Rules
@@ -103,8 +102,14 @@ def load_app(path: Path) -> Any:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["app"] = module
-    with libraries_named(path):
+    try:
         spec.loader.exec_module(module)
+    except ImportError as error:
+        from gym.server.missing_library import missing_library  # noqa: PLC0415 (when one is)
+
+        if (lacking := missing_library(error, path)) is None:
+            raise
+        raise lacking from error
     app = getattr(module, "app", None)
     if app is None:
         raise UserError(f"{path} defines no `app`", "end it with `app = MyServer.app()`")
