@@ -254,8 +254,8 @@ class ReplicaProcess:
             return self._killed_for
         if code == EXIT_BLOCKED and self.detail.startswith(BLOCKED):
             return self.detail
-        by_kernel = code == -signal.SIGKILL and oom_kills() > killed_before
-        return describe_exit(code) + (": the kernel ran out of memory and killed processes" if by_kernel else "")
+        perhaps = code == -signal.SIGKILL and oom_kills() > killed_before  # the count is of the whole machine
+        return describe_exit(code) + (": perhaps for want of memory, as others on this machine" if perhaps else "")
 
     async def _start(self) -> Process:
         self._free_address()
