@@ -97,7 +97,7 @@ def test_a_server_that_does_not_start_says_why(entry: CatalogEntry) -> None:
     (entry.directory / "app.py").write_text("import no_such_library\n")
     report = check_server(entry, own_pytest, own_python)
     assert not report.passed
-    assert "No module named 'no_such_library'" in report.problems[-1]
+    assert "has no `no_such_library`" in report.problems[-1]
 
 
 def test_an_audit_is_part_of_the_report_where_it_is_asked_for(entry: CatalogEntry) -> None:
