@@ -169,7 +169,7 @@ def test_a_server_that_exits_at_once_shows_its_last_words_and_the_next_command(f
     write_server(folder, "broken", BROKEN)
     done = gym("up", "broken", "--runtime", "local", "--port", "0", cwd=folder)
     assert done.returncode == 1
-    assert "No module named 'no_such_module_anywhere'" in done.stderr
+    assert "has no `no_such_module_anywhere`" in done.stderr
     assert "gym logs broken" in done.stderr
     assert "gym down" in done.stderr
     assert "bug:" not in done.stderr
