@@ -13,6 +13,7 @@ from gym.runtime.file_watch import SavedFile
 
 SHOWN: Final = 3
 PLACE: Final = re.compile(r'^\s*File "([^"]+)", line (\d+)', re.MULTILINE)
+PLACED: Final = re.compile(r"\S+\.py:\d+: ")
 DONE: Final = {"create": "started", "replace": "replaced", "scale": "scaled", "remove": "removed", "keep": "kept"}
 HOW: Final = {"saved": "saved", "new": "is new", "removed": "removed"}
 
@@ -35,13 +36,14 @@ def describe_reload(names: Sequence[str], *, built: bool) -> str:
 
 
 def describe_late(error: NotUp) -> str:
-    """The last of its last words, and where they came from."""
+    """The last of its last words, and where they came from. A hint behind words with a place is left to the log."""
     lines = [line.strip() for line in error.log.splitlines() if line.strip()]
     if not lines:
         return error.what.splitlines()[0].rstrip(".")
     places = PLACE.findall(error.log)
     where = f" ({Path(places[-1][0]).name}, line {places[-1][1]})" if places else ""
-    return f"{error.server} does not start: {lines[-1]}{where}"
+    last = next((line for line in lines[-2:] if PLACED.match(line)), lines[-1])
+    return f"{error.server} does not start: {last.rstrip('.')}{where}"
 
 
 def _describe(change: Change, *, images: bool) -> str:

@@ -58,7 +58,7 @@ def test_each_save_is_one_line_and_what_cannot_run_leaves_the_old_version(tmp_pa
         app.write_text(f"{text}\nimport words\n")
         terminal.wait_for(r"app\.py saved, \S+words\.py is new: tally reloaded in")
         (app.parent / "words.py").unlink()
-        terminal.wait_for(r"words\.py removed: tally-1 does not start: ModuleNotFoundError")
+        terminal.wait_for(r"words\.py removed: tally-1 does not start: app\.py:\d+: .* has no `words`; it is down")
         app.write_text(text)
         terminal.wait_for(r"(?s)ModuleNotFoundError.*down until.*app\.py saved: tally reloaded in")
 

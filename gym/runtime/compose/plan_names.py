@@ -52,5 +52,10 @@ def read_names(plan: Mapping[str, Any]) -> PlanNames:
         plan["stack"],
         RouterAddress(router["host"], router["port"]),
         tuple(ServiceNames(one["name"], one["slug"], one["implementation"]) for one in plan["services"]),
-        tuple(SidecarNames(one["name"], one["slug"], ListeningPort(one["spec"]["port"])) for one in plan["sidecars"]),
+        tuple(_sidecar(one) for one in plan.get("sidecars", ())),
     )
+
+
+def _sidecar(one: Mapping[str, Any]) -> SidecarNames:
+    spec = one["spec"]
+    return SidecarNames(f"{one['instance']}.{spec['name']}", one["slug"], ListeningPort(spec["port"]))

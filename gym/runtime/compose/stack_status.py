@@ -1,4 +1,4 @@
-"""How a Compose stack is, as `gym ps` and whoever wants its router asks: from its files and its engine's socket."""
+"""How a Compose stack is, as `gym ps` and commands that want its router ask: from its files and its engine's socket."""
 
 from __future__ import annotations
 

@@ -59,6 +59,8 @@ def test_a_server_that_does_not_start_is_told_by_its_last_word_and_place() -> No
         "tally-1 does not start: NameError: name 'nonsense' is not defined (app.py, line 34)"
     )
     assert describe_late(NotUp("tally-1", "is late.")) == "tally-1: is late"
+    lacking = NotUp("tally-1", "ended 3 times", "app.py:2: its environment has no `chess`.\nName its package.\n")
+    assert describe_late(lacking) == "tally-1 does not start: app.py:2: its environment has no `chess`"
 
 
 def test_a_syntax_error_names_its_line_and_another_pythons_is_not_judged(tmp_path: Path) -> None:
