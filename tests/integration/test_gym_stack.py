@@ -94,7 +94,8 @@ def test_a_stack_of_a_folder_is_what_gym_up_would_start_there(tmp_path: Path) ->
     (tmp_path / "env.yaml").write_text("mine: {resources_servers: {mine: {description: as env.yaml says}}}\n")
     (tmp_path / "mine.yaml").write_text("mine: {resources_servers: {mine: {replicas: 2}}}\n")
     with GymStack("mine", runtime="local", folder=tmp_path).with_config("mine.yaml") as stack:
-        with urlopen(Request(f"{stack.url}/s/mine/describe", data=b"{}"), timeout=60) as reply:
+        asked = Request(f"{stack.url}/s/mine/describe", b"{}", {"content-type": "application/json"})
+        with urlopen(asked, timeout=60) as reply:
             assert json.load(reply) == {"description": "as env.yaml says"}
         found = json.loads(gym("ps", "--json", cwd=stack.folder).stdout)
         assert (found["router"], sum(one["instance"] == "mine" for one in found["replicas"])) == (stack.url, 2)
