@@ -48,7 +48,7 @@ KILLED = """
 import os, signal
 from gym.testing import GymStack
 stack = GymStack("mcqa", runtime="local").start()
-print(*[one.pid for one in stack.status().replicas if one.pid], flush=True)
+print(stack.folder, *[one.pid for one in stack.status().replicas if one.pid], flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -84,9 +84,10 @@ def test_one_that_does_not_come_up_says_what_it_wrote_and_is_gone(tmp_path: Path
 def test_a_killed_test_leaves_no_stack() -> None:
     done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    pids = [int(one) for one in done.stdout.split()]
+    folder, *pids = done.stdout.split()
     assert pids
-    eventually(lambda: [pid for pid in pids if _runs(pid)], lambda left: not left)
+    eventually(lambda: [pid for pid in pids if _runs(int(pid))], lambda left: not left)
+    eventually(Path(folder).exists, lambda found: not found)
 
 
 def test_a_stack_of_a_folder_is_what_gym_up_would_start_there(tmp_path: Path) -> None:
