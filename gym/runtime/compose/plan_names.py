@@ -52,5 +52,10 @@ def read_names(plan: Mapping[str, Any]) -> PlanNames:
         plan["stack"],
         RouterAddress(router["host"], router["port"]),
         tuple(ServiceNames(one["name"], one["slug"], one["implementation"]) for one in plan["services"]),
-        tuple(SidecarNames(one["name"], one["slug"], ListeningPort(one["spec"]["port"])) for one in plan["sidecars"]),
+        tuple(_sidecar(one) for one in plan["sidecars"]),
     )
+
+
+def _sidecar(written: Mapping[str, Any]) -> SidecarNames:
+    spec = written["spec"]
+    return SidecarNames(f"{written['instance']}.{spec['name']}", written["slug"], ListeningPort(spec["port"]))
