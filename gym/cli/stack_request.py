@@ -22,9 +22,10 @@ def load_named(
     strict: bool = False,
     without_models: bool = False,
     environ: Mapping[str, str] = os.environ,
+    cwd: Path | None = None,
 ) -> StackConfig:
     """The stack of what was typed. `config_paths=[...]` on the command line or in env.yaml names servers too."""
-    request = load_request(items, model=model, files=files, replicas=replicas, strict=strict, environ=environ)
+    request = load_request(items, model=model, files=files, replicas=replicas, strict=strict, environ=environ, cwd=cwd)
     stack = load_stack(replace(request, without_models=without_models))
     if not stack.instances:
         raise UserError(
@@ -46,10 +47,11 @@ def load_request(
     replicas: list[str] | None = None,
     strict: bool = False,
     environ: Mapping[str, str] = os.environ,
+    cwd: Path | None = None,
 ) -> LoadRequest:
-    """What the command line says, as the config module takes it."""
+    """What the command line says, as the config module takes it. `cwd`: where it is typed."""
     names, overrides = split_items(items or [])
-    cwd = Path.cwd()
+    cwd = cwd or Path.cwd()
     names, packs = open_images(names, environ)
     return LoadRequest(
         names=names,

@@ -42,7 +42,11 @@ class StackSession(NamedTuple):
 
 def home_here(stack: str) -> Path:
     """Where `gym up` keeps a stack's state: below the working directory."""
-    return Path.cwd() / STATE_DIR / stack
+    return home_in(Path.cwd(), stack)
+
+
+def home_in(folder: Path, stack: str) -> Path:
+    return folder / STATE_DIR / stack
 
 
 def open_session(
@@ -57,7 +61,7 @@ def open_session(
     home = home_here(stack)
     held = read_choice(home)
     chosen = make_runtime(choice.runtime, overrides, locked, live=live)
-    if held and held[:2] != choice[:2] and _runs(held.runtime, home):
+    if held and held[:2] != choice[:2] and has_stack(held.runtime, home):
         raise UserError(
             f"Stack '{stack}' runs on {_words(held)} already.",
             "Stop it first (gym down), or give this one another name (--stack).",
@@ -68,7 +72,7 @@ def open_session(
     return StackSession(home, chosen)
 
 
-def _runs(runtime: RuntimeName, home: Path) -> bool:
+def has_stack(runtime: RuntimeName, home: Path) -> bool:
     """What an engine that does not answer would say cannot be waited for: `--runtime local` is the way without one."""
     try:
         return make_runtime(runtime).status(home) is not None
@@ -85,7 +89,7 @@ def find_home(stack: str) -> tuple[Path, RuntimeName]:
     """Of the stack of that name in this folder or the nearest one above, as git finds a repository."""
     cwd = Path.cwd()
     for folder in (cwd, *cwd.parents):
-        home = folder / STATE_DIR / stack
+        home = home_in(folder, stack)
         if choice := read_choice(home):
             return home, choice.runtime
     found = _elsewhere(stack)

@@ -1,9 +1,9 @@
 """Ends a test's stack when the process that started it is gone: nothing else would end what a killed test leaves.
 
-    python -m gym.testing.stack_reaper HOME RUNTIME
+    python -m gym.testing.stack_reaper HOME RUNTIME [FOLDER]
 
-It reads from a pipe whose other end the test holds: a line means that all is done, and the end of the pipe that the
-test was killed.
+FOLDER was made for the stack and goes with it. It reads from a pipe whose other end the test holds: a line means that
+all is done, and the end of the pipe that the test was killed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ DONE = b"done\n"
 
 
 class StackReaper:
-    def __init__(self, home: Path, runtime: RuntimeName) -> None:
+    def __init__(self, home: Path, runtime: RuntimeName, *made: Path) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "gym.testing.stack_reaper", str(home), runtime],
+            [sys.executable, "-m", "gym.testing.stack_reaper", str(home), runtime, *map(str, made)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -34,15 +34,16 @@ class StackReaper:
         self._process.communicate(DONE)
 
 
-def main(home: Path, runtime: RuntimeName) -> None:
+def main(home: Path, runtime: RuntimeName, *made: str) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     if sys.stdin.buffer.readline() == DONE:
         return
     from gym.cli.stack_session import make_runtime  # noqa: PLC0415  (most stacks are ended by their tests)
 
     make_runtime(runtime).down(home)
-    shutil.rmtree(home.parent, ignore_errors=True)
+    for folder in made:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), next(name for name in RUNTIMES if name == sys.argv[2]))
+    main(Path(sys.argv[1]), next(name for name in RUNTIMES if name == sys.argv[2]), *sys.argv[3:])

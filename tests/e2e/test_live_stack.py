@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from gym.testing import GymStack
 from tests.support.cli import gym
 from tests.support.driven_browser import CHROMIUM, DrivenPage, driven
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(not CHROMIUM, reason="no Chromium on the PATH")]
-UP = ("up", "simple_weather", "mcqa", "--model", "scripted", "--runtime", "local", "--port", "0")
 SECTIONS = ["Stack", "Runs", "Rollouts", "Compare", "Environments", "Docs"]
 WIDTHS = (400, 1600)
 SIDEWAYS = "document.documentElement.scrollWidth - innerWidth"
@@ -21,15 +21,11 @@ SMALLEST = """Math.min(...[...document.querySelectorAll('.chart')].map((one) =>
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    try:
-        up = gym(*UP, cwd=tmp_path)
-        assert up.returncode == 0, up.stderr
+def stack(tmp_path: Path) -> Iterator[GymStack]:
+    with GymStack("simple_weather", "mcqa", runtime="local", folder=tmp_path) as stack:
         for name in ("first", "second"):
             collect(tmp_path, name)
-        yield tmp_path
-    finally:
-        gym("down", cwd=tmp_path)
+        yield stack
 
 
 @pytest.fixture
@@ -60,11 +56,10 @@ async def says(page: DrivenPage, text: str) -> None:
     await page.until(f"document.body.innerText.toLowerCase().includes({json.dumps(text.lower())})")
 
 
-async def test_six_views_of_a_stack_that_works_and_then_is_gone(page: DrivenPage, folder: Path) -> None:
-    router = json.loads(gym("ps", "--json", cwd=folder).stdout)["router"]
-    await page.open(router)
+async def test_six_views_of_a_stack_that_works_and_then_is_gone(page: DrivenPage, stack: GymStack) -> None:
+    await page.open(stack.url)
     assert await page.run("[...document.querySelectorAll('#menu a')].map((one) => one.textContent)") == SECTIONS
-    await look_at_stack(page, folder)
+    await look_at_stack(page, stack.folder)
     await choose(page, "Runs")
     await says(page, "second")
     await follow(page, "run=first")
@@ -73,7 +68,7 @@ async def test_six_views_of_a_stack_that_works_and_then_is_gone(page: DrivenPage
     await choose(page, "Rollouts")
     await page.until("document.querySelectorAll('.group').length > 0")
     await fits(page)
-    await page.open(f"{router}/view/compare?run=first&run=second")
+    await page.open(f"{stack.url}/view/compare?run=first&run=second")
     await says(page, "chance")
     await fits(page)
     await choose(page, "Environments")
@@ -85,7 +80,7 @@ async def test_six_views_of_a_stack_that_works_and_then_is_gone(page: DrivenPage
     await fits(page)
     await choose(page, "Stack")
     await says(page, "all healthy")
-    gym("down", cwd=folder)
+    gym("down", cwd=stack.folder)
     await says(page, "What you see is old. Is the stack still up? gym ps")
     assert "mcqa_simple_agent" in await page.text()
     assert [one for one in page.complaints if "exception" in one.lower()] == []

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
+from gym.testing import GymStack
 from tests.support.cli import gym
 
 SERVERS = Path(__file__).parents[2] / "servers"
@@ -57,7 +58,7 @@ policy_model:
         - when: {}
           say: "It is the Tagus, or 51, or the lantern."
 """
-UP = ("up", "workplace_assistant", "research_team", "multi_turn", "-c", "mine.yaml", "--model", "scripted")
+NAMES = ("workplace_assistant", "research_team", "multi_turn")
 
 
 @dataclass
@@ -90,12 +91,8 @@ class Stack:
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("agents")
     (folder / "mine.yaml").write_text(STACK)
-    try:
-        up = gym(*UP, "--runtime", "local", "--port", "0", cwd=folder, timeout=180)
-        assert up.returncode == 0, up.stderr
-        yield Stack(folder)
-    finally:
-        gym("down", cwd=folder)
+    with GymStack(*NAMES, runtime="local").with_config(folder / "mine.yaml") as up:
+        yield Stack(up.folder)
 
 
 def office_row(user: dict[str, Any]) -> dict[str, Any]:

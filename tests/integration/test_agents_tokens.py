@@ -12,6 +12,7 @@ import orjson
 import pytest
 import pytest_asyncio
 
+from gym.testing import GymStack
 from gym.wire import items
 from tests.support.cli import gym
 from tests.support.fake_openai import Body, FakeOpenAI, fake_openai
@@ -70,13 +71,8 @@ async def stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack
     folder = tmp_path_factory.mktemp("tokens")
     async with fake_openai(answer=answer, token_ids=True) as provider:
         (folder / "mine.yaml").write_text(STACK.replace("URL", provider.url))
-        words = ("up", "research_team", "-c", "mine.yaml", "--runtime", "local", "--port", "0")
-        try:
-            up = await asyncio.to_thread(gym, *words, cwd=folder, timeout=180)
-            assert up.returncode == 0, up.stderr
-            yield Stack(folder, provider)
-        finally:
-            await asyncio.to_thread(gym, "down", cwd=folder)
+        async with GymStack("research_team", model=None, runtime="local").with_config(folder / "mine.yaml") as up:
+            yield Stack(up.folder, provider)
 
 
 def ids(item: Any) -> list[int]:

@@ -6,52 +6,40 @@ import http.client
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import anthropic
 import openai
 import pytest
 
-from gym.client import Stack
+from gym.testing import GymStack
 from gym.wire.failures import RolloutError
-from tests.support.cli import gym
 
 ROWS = Path(__file__).parents[2] / "servers" / "resources" / "simple_weather" / "data" / "example.jsonl"
 AGENT = "simple_weather_simple_agent"
 
 
-class Up(NamedTuple):
-    url: str
-
-    @property
-    def model(self) -> str:
-        return f"{self.url}/s/policy_model"
-
-    def send(self, method: str, path: str, **headers: str) -> tuple[int, Any]:
-        where = urlsplit(self.model)
-        assert where.hostname is not None
-        connection = http.client.HTTPConnection(where.hostname, where.port, timeout=60)
-        try:
-            connection.request(method, where.path + path, headers=headers)
-            reply = connection.getresponse()
-            return reply.status, json.loads(reply.read())
-        finally:
-            connection.close()
-
-
 @pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    folder = tmp_path_factory.mktemp("capture")
+def up() -> Iterator[GymStack]:
+    with GymStack("simple_weather", runtime="local").with_replicas("policy_model", 2) as stack:
+        yield stack
+
+
+def send(up: GymStack, method: str, path: str, **headers: str) -> tuple[int, Any]:
+    where = urlsplit(model_of(up))
+    assert where.hostname is not None
+    connection = http.client.HTTPConnection(where.hostname, where.port, timeout=60)
     try:
-        words = ("simple_weather", "--model", "scripted", "--runtime", "local", "--port", "0")
-        done = gym("up", *words, cwd=folder, timeout=180)
-        assert done.returncode == 0, done.stderr
-        scaled = gym("scale", "policy_model=2", cwd=folder, timeout=180)
-        assert scaled.returncode == 0, scaled.stderr
-        yield Up(json.loads(gym("ps", "--json", cwd=folder).stdout)["router"])
+        connection.request(method, where.path + path, headers=headers)
+        reply = connection.getresponse()
+        return reply.status, json.loads(reply.read())
     finally:
-        gym("down", cwd=folder)
+        connection.close()
+
+
+def model_of(up: GymStack) -> str:
+    return f"{up.url}/s/policy_model"
 
 
 def ask_in_every_dialect(base: str, **headers: str) -> list[str]:
@@ -78,9 +66,9 @@ def ask_in_every_dialect(base: str, **headers: str) -> list[str]:
     return said
 
 
-def test_unmodified_clients_of_all_dialects_are_recorded_as_one_session(up: Up) -> None:
-    said = ask_in_every_dialect(f"{up.model}/sessions/all-dialects")
-    status, trace = up.send("GET", "/sessions/all-dialects/trace")
+def test_unmodified_clients_of_all_dialects_are_recorded_as_one_session(up: GymStack) -> None:
+    said = ask_in_every_dialect(f"{model_of(up)}/sessions/all-dialects")
+    status, trace = send(up, "GET", "/sessions/all-dialects/trace")
     assert status == 200, trace
     found = trace["calls"]
     assert [one["path"].rpartition("/")[2] for one in found] == ["completions"] * 2 + ["responses"] * 2 + [
@@ -90,8 +78,8 @@ def test_unmodified_clients_of_all_dialects_are_recorded_as_one_session(up: Up) 
     assert [said_in(one["reply"]) for one in found] == said
     assert len({one["id"].split("-")[-2] for one in found}) == 2, "one of the replicas had nothing to do"
     assert trace["complete"]
-    assert up.send("DELETE", "/sessions/all-dialects") == (200, {"session_id": "all-dialects", "deleted": 6})
-    assert up.send("GET", "/sessions/all-dialects/trace")[0] == 404
+    assert send(up, "DELETE", "/sessions/all-dialects") == (200, {"session_id": "all-dialects", "deleted": 6})
+    assert send(up, "GET", "/sessions/all-dialects/trace")[0] == 404
 
 
 def said_in(reply: dict[str, Any]) -> str:
@@ -101,43 +89,43 @@ def said_in(reply: dict[str, Any]) -> str:
     return "".join(block["text"] for block in blocks)
 
 
-def test_a_session_with_a_token_is_its_owners_whichever_replica_is_asked(up: Up) -> None:
-    base, token = f"{up.model}/sessions/claimed", {"x-gym-session-token": "mine"}
+def test_a_session_with_a_token_is_its_owners_whichever_replica_is_asked(up: GymStack) -> None:
+    base, token = f"{model_of(up)}/sessions/claimed", {"x-gym-session-token": "mine"}
     ask_in_every_dialect(base, **token)
     for _ in range(4):
         with openai.OpenAI(base_url=f"{base}/v1", api_key="none", max_retries=0) as client:
             with pytest.raises(openai.ConflictError) as refused:
                 client.responses.create(model="m", input="intruder")
             assert refused.value.body["kind"] == "row"  # type: ignore[index]
-        assert up.send("GET", "/sessions/claimed/trace")[0] == 409
-    status, trace = up.send("GET", "/sessions/claimed/trace", **token)
+        assert send(up, "GET", "/sessions/claimed/trace")[0] == 409
+    status, trace = send(up, "GET", "/sessions/claimed/trace", **token)
     assert status == 200
     assert len(trace["calls"]) == 6
 
 
-def test_a_stream_that_its_reader_leaves_is_recorded_whole(up: Up) -> None:
+def test_a_stream_that_its_reader_leaves_is_recorded_whole(up: GymStack) -> None:
     asked: list[Any] = [{"role": "user", "content": "leave"}]
-    with openai.OpenAI(base_url=f"{up.model}/sessions/left/v1", api_key="none") as client:
+    with openai.OpenAI(base_url=f"{model_of(up)}/sessions/left/v1", api_key="none") as client:
         stream = client.chat.completions.create(model="m", messages=asked, stream=True)
         next(iter(stream))
         stream.close()
-    status, trace = up.send("GET", "/sessions/left/trace")
+    status, trace = send(up, "GET", "/sessions/left/trace")
     assert status == 200
     assert [(one["status"], one["stream"]) for one in trace["calls"]] == [(200, True)]
     assert said_in(trace["calls"][0]["reply"])
 
 
-def test_an_id_that_cannot_be_is_refused_to_the_client(up: Up) -> None:
+def test_an_id_that_cannot_be_is_refused_to_the_client(up: GymStack) -> None:
     with (
-        openai.OpenAI(base_url=f"{up.model}/sessions/a%2Fb/v1", api_key="none", max_retries=0) as client,
+        openai.OpenAI(base_url=f"{model_of(up)}/sessions/a%2Fb/v1", api_key="none", max_retries=0) as client,
         pytest.raises(openai.NotFoundError, match="an ID is of letters"),
     ):
         client.responses.create(model="m", input="x")
 
 
-def test_a_run_returns_its_model_calls_when_asked(up: Up) -> None:
+def test_a_run_returns_its_model_calls_when_asked(up: GymStack) -> None:
     row = json.loads(ROWS.read_text("utf-8").splitlines()[0])
-    with Stack.connect(up.url) as stack:
+    with up.connect() as stack:
         plain, traced = stack.run(row, agent=AGENT), stack.run({**row, "return_trace": True}, agent=AGENT)
         assert "trace" not in plain
         assert (traced["reward"], traced["trace"]["complete"]) == (1.0, True)

@@ -15,8 +15,7 @@ import pytest
 
 from gym.broker.providers.docker.image_build import build_tag
 from gym.programs import run_program
-from gym.runtime.status import StackStatus
-from tests.support.cli import gym
+from gym.testing import GymStack
 from tests.support.cli_agent import AGENT, ROW
 from tests.support.docker import need_engine, remove_images_of, write_server
 from tests.support.sandbox_stack import NOTHING, labelled
@@ -102,9 +101,9 @@ def configuration() -> dict[str, Any]:
     }
 
 
-def run_row(stack: StackStatus) -> dict[str, Any]:
+def run_row(stack: GymStack) -> dict[str, Any]:
     """The first one waits until the program's image is built."""
-    asked = urllib.request.Request(f"{stack.router}/s/mini/run", json.dumps(ROW).encode(), JSON)
+    asked = urllib.request.Request(f"{stack.url}/s/mini/run", json.dumps(ROW).encode(), JSON)
     try:
         with urllib.request.urlopen(asked, timeout=TIMEOUT) as reply:
             found: dict[str, Any] = json.load(reply)
@@ -115,7 +114,7 @@ def run_row(stack: StackStatus) -> dict[str, Any]:
 
 
 @pytest.fixture
-def stack(tmp_path: Path) -> Iterator[StackStatus]:
+def stack(tmp_path: Path) -> Iterator[GymStack]:
     need_engine()
     made = runpy.run_path(str(AGENT / "program.py"))["ProgramConfig"].model_validate(PROGRAM)
     (tmp_path / "base").mkdir()
@@ -124,14 +123,10 @@ def stack(tmp_path: Path) -> Iterator[StackStatus]:
     run_program(["docker", "build", "-q", "-t", BASE, str(tmp_path / "base")], timeout=TIMEOUT)
     write_server(tmp_path, "folder_task", FOLDER_TASK, config=GRANT)
     (tmp_path / "mini.yaml").write_text(json.dumps(configuration()))
-    words = ("up", "folder_task", "--config", "mini.yaml", "--runtime", "compose", "--port", "0")
     try:
-        started = gym(*words, cwd=tmp_path, timeout=TIMEOUT)
-        assert started.returncode == 0, started.stderr
-        yield StackStatus.read(json.loads(gym("ps", "--json", cwd=tmp_path).stdout))
+        with GymStack("folder_task", model=None, runtime="compose", folder=tmp_path).with_config("mini.yaml") as stack:
+            yield stack
     finally:
-        ended = gym("down", cwd=tmp_path)
-        assert ended.returncode == 0, ended.stderr
         left = labelled(tmp_path)
         remove_images_of(tmp_path)
         for name in (build_tag(made.source()["build"]), BASE):
@@ -139,7 +134,7 @@ def stack(tmp_path: Path) -> Iterator[StackStatus]:
     assert left == NOTHING
 
 
-def test_mini_swe_agent_solves_a_task_in_a_sandbox_of_a_compose_stack(stack: StackStatus) -> None:
+def test_mini_swe_agent_solves_a_task_in_a_sandbox_of_a_compose_stack(stack: GymStack) -> None:
     rollout = run_row(stack)
     assert (rollout["reward"], rollout["cli_agent"]["fault"]) == (1.0, ""), rollout["cli_agent"]
     said = [*rollout["response"]["other_sequences"], rollout["response"]]

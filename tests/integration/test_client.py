@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx
 import pytest
@@ -14,6 +13,8 @@ import pytest
 from gym.client import AsyncStack, Stack, conversation
 from gym.collect import AttemptOptions
 from gym.errors import InfraError, UserError
+from gym.pytest_plugin import StackStarts
+from gym.testing import GymStack
 from gym.wire.failures import RolloutError
 from tests.support.cli import gym
 
@@ -22,38 +23,16 @@ ENVIRONMENTS = ["mcqa", "simple_weather", "stateful_counter"]
 ASKED = "What is the weather in Paris?"
 
 
-class Up(NamedTuple):
-    folder: Path
-    url: str
-
-
 @pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    folder = tmp_path_factory.mktemp("client")
-    try:
-        words = (
-            "simple_weather",
-            "stateful_counter",
-            "mcqa",
-            "--model",
-            "scripted",
-            "--runtime",
-            "local",
-            "--port",
-            "0",
-        )
-        done = gym("up", *words, cwd=folder, timeout=180)
-        assert done.returncode == 0, done.stderr
-        yield Up(folder, json.loads(gym("ps", "--json", cwd=folder).stdout)["router"])
-    finally:
-        gym("down", cwd=folder)
+def up(gym_stack: StackStarts) -> GymStack:
+    return gym_stack("simple_weather", "stateful_counter", "mcqa", runtime="local")
 
 
 def mcqa_rows() -> list[dict[str, Any]]:
     return [json.loads(line) for line in ROWS.read_text("utf-8").splitlines()]
 
 
-def test_a_stack_is_asked_without_an_event_loop(up: Up) -> None:
+def test_a_stack_is_asked_without_an_event_loop(up: GymStack) -> None:
     with Stack.connect(up.url) as stack:
         assert stack.agents() == [f"{name}_simple_agent" for name in ENVIRONMENTS]
         assert stack.models() == ["policy_model"]
@@ -70,7 +49,7 @@ def test_a_stack_is_asked_without_an_event_loop(up: Up) -> None:
         assert rolled["response"]["output"]
 
 
-async def test_rollouts_come_as_they_finish_every_key_once(up: Up) -> None:
+async def test_rollouts_come_as_they_finish_every_key_once(up: GymStack) -> None:
     async with AsyncStack.connect(up.url) as stack:
         found = [one async for one in stack.rollouts(mcqa_rows(), repeats=3)]
     assert sorted((one.row, one.repeat) for one in found) == [(row, time) for row in range(5) for time in range(3)]
@@ -82,7 +61,7 @@ def weather_rows(tools: str) -> list[dict[str, Any]]:
     return [{"responses_create_params": params, "agent_ref": {"name": "simple_weather_simple_agent"}}]
 
 
-def test_tools_of_the_server_are_filled_in_where_a_row_says_auto(up: Up) -> None:
+def test_tools_of_the_server_are_filled_in_where_a_row_says_auto(up: GymStack) -> None:
     with Stack.connect(up.url) as stack:
         (rollout,) = stack.rollouts(weather_rows("auto"))
     assert rollout.result is not None
@@ -90,7 +69,7 @@ def test_tools_of_the_server_are_filled_in_where_a_row_says_auto(up: Up) -> None
 
 
 @pytest.mark.parametrize("options", [{}, {"size": 2}], ids=["rollouts", "groups"])
-def test_tools_are_filled_in_over_http_too(up: Up, options: dict[str, int]) -> None:
+def test_tools_are_filled_in_over_http_too(up: GymStack, options: dict[str, int]) -> None:
     order = {"rows": weather_rows("auto"), **options}
     lines = httpx.post(f"{up.url}/rollouts", json=order, timeout=120).text.splitlines()
     found = json.loads(lines[0])
@@ -103,7 +82,7 @@ def offered(rollout: dict[str, Any]) -> list[str]:
     return [one["name"] for one in rollout["responses_create_params"]["tools"]]
 
 
-def test_rollouts_without_an_event_loop_may_be_left_early(up: Up) -> None:
+def test_rollouts_without_an_event_loop_may_be_left_early(up: GymStack) -> None:
     with Stack.connect(up.url) as stack:
         some = stack.rollouts(mcqa_rows(), repeats=50, options=AttemptOptions(concurrency=2))
         assert next(some).reward is not None
@@ -111,17 +90,17 @@ def test_rollouts_without_an_event_loop_may_be_left_early(up: Up) -> None:
         assert len(list(stack.rollouts(mcqa_rows()))) == 5
 
 
-def test_the_official_client_talks_to_a_model_of_the_stack(up: Up) -> None:
+def test_the_official_client_talks_to_a_model_of_the_stack(up: GymStack) -> None:
     with Stack.connect(up.url) as stack, stack.openai() as client:
         assert client.responses.create(model="any", input="Say a word.").output_text
 
 
-async def test_the_official_client_has_its_asynchronous_twin(up: Up) -> None:
+async def test_the_official_client_has_its_asynchronous_twin(up: GymStack) -> None:
     async with AsyncStack.connect(up.url) as other, other.openai("policy_model") as client:
         assert (await client.responses.create(model="any", input="Say a word.")).output_text
 
 
-async def test_a_session_goes_on_by_its_cookies_and_no_other_call_joins_it(up: Up) -> None:
+async def test_a_session_goes_on_by_its_cookies_and_no_other_call_joins_it(up: GymStack) -> None:
     row = {"responses_create_params": {"input": "x"}, "initial_count": 3, "expected_count": 5}
     async with AsyncStack.connect(up.url) as stack:
         seeded = await stack.post("stateful_counter", "/seed_session", row)
@@ -133,7 +112,7 @@ async def test_a_session_goes_on_by_its_cookies_and_no_other_call_joins_it(up: U
     assert other.json() != mine.json()
 
 
-async def test_what_is_wrong_is_said_by_name(up: Up) -> None:
+async def test_what_is_wrong_is_said_by_name(up: GymStack) -> None:
     async with AsyncStack.connect(up.url) as stack:
         with pytest.raises(UserError, match=r"(?s)no agent 'mcqa_agent'.*mcqa_simple_agent"):
             await stack.ask("mcqa_agent", "x")
@@ -152,7 +131,7 @@ async def test_what_is_wrong_is_said_by_name(up: Up) -> None:
                 await nowhere.agents()
 
 
-def test_gym_ask_shows_the_conversation_and_the_verdict_of_a_row(up: Up) -> None:
+def test_gym_ask_shows_the_conversation_and_the_verdict_of_a_row(up: GymStack) -> None:
     asked = gym("ask", "simple_weather_simple_agent", ASKED, cwd=up.folder)
     assert asked.stdout.splitlines()[-1] == "assistant: The weather in Paris is cold."
     row = gym("ask", "mcqa_simple_agent", "--row", f"{ROWS}:2", cwd=up.folder)

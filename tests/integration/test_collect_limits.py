@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,8 +13,9 @@ from urllib.request import urlopen
 import orjson
 import pytest
 
-from tests.support.cli import GYM, environment, gym
-from tests.support.fake_openai import Failure, fake_openai
+from gym.testing import GymStack
+from tests.support.cli import GYM, environment
+from tests.support.fake_openai import Failure, FakeOpenAI, fake_openai
 from tests.support.router import eventually
 
 ROWS = 20
@@ -37,43 +37,39 @@ busy_agent:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path
-    gym("down", cwd=tmp_path)
-
-
-async def test_a_storm_of_429_fails_no_rollout_and_slows_no_other_agent(folder: Path) -> None:
+async def limited(tmp_path: Path) -> AsyncIterator[tuple[GymStack, FakeOpenAI]]:
     async with fake_openai() as provider:
         provider.failures = [Failure(429, {"error": "slow"}, {"retry-after": "0.05"}) for _ in range(100_000)]
-        (folder / "busy.yaml").write_text(CONFIG.format(url=provider.url))
-        words = ("up", "mcqa", "-c", "busy.yaml", "--model", "scripted", "--runtime", "local", "--port", "0")
-        up = await asyncio.to_thread(gym, *words, cwd=folder)
-        assert up.returncode == 0, up.stderr
-        output = folder / "X.jsonl"
-        collector = await asyncio.create_subprocess_exec(
-            *(GYM, "rollouts", str(write_rows(folder / "in.jsonl")), "-o", str(output), "--json"),
-            cwd=folder,
-            env=environment(),
-            stderr=asyncio.subprocess.PIPE,
-        )
-        try:
-            await until(lambda: len(provider.asked) > 5 and finished(output) == {"mcqa_simple_agent": ROWS})
-            upstream = await asyncio.to_thread(
-                lambda: eventually(lambda: throttled_to_one(folder), what="one at a time")
-            )
-            assert upstream["throttled"] > 0
-            held = await asyncio.to_thread(wait_for_held, folder)
-            assert (held["instance"], held["provider"]) == ("busy_model", urlsplit(provider.url).netloc)
-            assert held["waiting"] > 0
-            provider.failures.clear()
-            async with asyncio.timeout(240):
-                _, said = await collector.communicate()
-            assert collector.returncode == 0
-        finally:
-            if collector.returncode is None:
-                collector.kill()
+        (tmp_path / "busy.yaml").write_text(CONFIG.format(url=provider.url))
+        async with GymStack("mcqa", runtime="local").with_config(tmp_path / "busy.yaml") as stack:
+            yield stack, provider
+
+
+async def test_a_storm_of_429_fails_no_rollout_and_slows_no_other_agent(limited: tuple[GymStack, FakeOpenAI]) -> None:
+    stack, provider = limited
+    output = stack.folder / "X.jsonl"
+    collector = await asyncio.create_subprocess_exec(
+        *(GYM, "rollouts", str(write_rows(stack.folder / "in.jsonl")), "-o", str(output), "--json"),
+        cwd=stack.folder,
+        env=environment(),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        await until(lambda: len(provider.asked) > 5 and finished(output) == {"mcqa_simple_agent": ROWS})
+        upstream = await asyncio.to_thread(lambda: eventually(lambda: throttled_to_one(stack), what="one at a time"))
+        assert upstream["throttled"] > 0
+        held = await asyncio.to_thread(lambda: eventually(lambda: held_calls(stack), what="calls that are held back"))
+        assert (held[0]["instance"], held[0]["provider"]) == ("busy_model", urlsplit(provider.url).netloc)
+        assert held[0]["waiting"] > 0
+        provider.failures.clear()
+        async with asyncio.timeout(240):
+            _, said = await collector.communicate()
+        assert collector.returncode == 0
+    finally:
+        if collector.returncode is None:
+            collector.kill()
     assert finished(output) == {"mcqa_simple_agent": ROWS, "busy_agent": ROWS}
-    assert not (folder / "X_failures.jsonl").read_bytes()
+    assert not (stack.folder / "X_failures.jsonl").read_bytes()
     events = [json.loads(line) for line in said.splitlines() if line.startswith(b"{")]
     holders = {held["instance"] for event in events for held in event.get("held", ())}
     assert holders == {"busy_model"}
@@ -102,33 +98,21 @@ def finished(output: Path) -> dict[str, int]:
     return counts
 
 
-def wait_for_held(folder: Path) -> dict[str, Any]:
+def held_calls(stack: GymStack) -> list[dict[str, Any]]:
     """What the page shows of the collection."""
-    router = json.loads(gym("ps", "--json", cwd=folder).stdout)["router"]
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        with urlopen(f"{router}/collections", timeout=60) as reply:
-            for one in json.loads(reply.read())["collections"]:
-                for held in one["progress"]["held"]:
-                    found: dict[str, Any] = held
-                    return found
-        time.sleep(0.2)
-    raise AssertionError("no collection says that calls are held back")
+    return [held for one in fetch(f"{stack.url}/collections")["collections"] for held in one["progress"]["held"]]
 
 
-def throttled_to_one(folder: Path) -> dict[str, Any] | None:
-    """Every call is refused: sooner or later one at a time is asked."""
-    upstream = upstream_of(folder)
+def throttled_to_one(stack: GymStack) -> dict[str, Any] | None:
+    """What the busy model server says. Every call is refused: sooner or later its provider is asked one at a time."""
+    url = next(one.url for one in stack.status().replicas if one.instance == "busy_model")
+    upstream: dict[str, Any] = fetch(f"{url}/healthz")["upstream"]
     return upstream if upstream["at_once"] == 1 else None
 
 
-def upstream_of(folder: Path) -> dict[str, Any]:
-    """What the busy model server says of its provider."""
-    found = json.loads(gym("ps", "--json", cwd=folder).stdout)
-    url = next(one["url"] for one in found["replicas"] if one["instance"] == "busy_model")
-    with urlopen(f"{url}/healthz", timeout=60) as reply:
-        upstream: dict[str, Any] = json.loads(reply.read())["upstream"]
-    return upstream
+def fetch(url: str) -> Any:
+    with urlopen(url, timeout=60) as reply:
+        return json.loads(reply.read())
 
 
 async def until(condition: Callable[[], bool]) -> None:

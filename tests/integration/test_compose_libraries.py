@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from gym.broker.providers.docker.image_build import build_tag
+from gym.testing import GymStack
 from gym.wire.sandbox import Build
 from tests.support.cli import gym
 from tests.support.cli_agent import TINY
@@ -37,12 +38,9 @@ def compose_stack(folder: Path, rules: list[Row], *words: str, **more: Any) -> I
     document = {"policy_model": {"responses_api_models": {"scripted": policy}}, **more}
     (folder / "more.yaml").write_text(yaml.safe_dump(document))
     try:
-        argv = ("up", *words, "--config", "more.yaml", "--runtime", "compose", "--port", "0")
-        started = gym(*argv, cwd=folder, timeout=TIMEOUT)
-        assert started.returncode == 0, started.stderr
-        yield
+        with GymStack(*words, model=None, runtime="compose", folder=folder).with_config("more.yaml"):
+            yield
     finally:
-        assert gym("down", cwd=folder, timeout=TIMEOUT).returncode == 0
         left = labelled(folder)
         remove_images_of(folder)
     assert left == NOTHING

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
 from gym.runtime.status import StackStatus
+from gym.testing import GymStack
 from gym.wire.items import message
-from tests.support.docker import call, end_processes, eventually, stand_in
+from tests.support.docker import call, end_processes, eventually, need_engine
 
 pytestmark = [pytest.mark.docker, pytest.mark.long]  # it downloads what the openenv package needs
 
@@ -41,9 +41,10 @@ class LockEpisode:
         return self.post("step", {**ROW, "response": {"output": [message(said)]}})
 
 
-def test_a_built_environment_is_played_and_one_that_dies_is_a_failure_to_be_retried(tmp_path: Path) -> None:
-    with stand_in(tmp_path, stack="openenv") as stand:
-        status = stand.up("openenv")
+def test_a_built_environment_is_played_and_one_that_dies_is_a_failure_to_be_retried() -> None:
+    need_engine()
+    with GymStack("openenv", model=None, runtime="compose") as stack:
+        status = stack.status()
         play_to_its_end(status)
         episode = LockEpisode(status)
         assert episode.post("reset", ROW)[0] == 200

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gym.errors import NotUp
+from gym.runtime.compose.stack_status import read_status
 from gym.runtime.status import StackStatus
 from tests.support.docker import Stand, call, end_processes, engine_client, eventually, replicas, stand_in, write_server
 
@@ -98,6 +99,10 @@ def test_an_instance_is_named_as_it_is_written_and_reaches_what_an_override_file
 
 def test_logs_and_changes_know_it(running: tuple[Stand, StackStatus]) -> None:
     stand, _ = running
+    shown = read_status(stand.home)  # what other commands see of the stack
+    assert shown is not None
+    assert {one.replica for one in shown.replicas} == set(replicas(stand.runtime.status(stand.home)))
+    assert "redis_store.redis" in {one.instance for one in shown.replicas}
     lines = stand.runtime.logs(stand.home, ("redis_store.redis",), follow=False, tail=50)
     assert any("Ready to accept connections" in line for line in lines)
     prepared = stand.runtime.prepare(stand.home, *stand.plan("redis_store", environ={"REDIS_STORE_PASSWORD": PASSWORD}))

@@ -18,12 +18,13 @@ import pytest
 import pytest_asyncio
 
 from gym.server.testing import running
+from gym.testing import GymStack
 from gym.wire import items
 from tests.support.cli import gym
 from tests.support.fake_openai import Body, Failure, FakeOpenAI, last_text
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-UP = ("up", "simpleqa", "equivalence_llm_judge", "judge_model", "--model", "openai", "--runtime", "local")
+UP = ("simpleqa", "equivalence_llm_judge", "judge_model")
 ASK_ONCE = "++equivalence_llm_judge.resources_servers.equivalence_llm_judge.judge_retries=0"
 ENV = """
 policy_base_url: {policy}
@@ -59,7 +60,7 @@ class Provider(FakeOpenAI):
 
 @dataclass
 class Stack:
-    folder: Path
+    up: GymStack
     policy: Provider
     judge: Provider
     close_judge: AsyncExitStack
@@ -69,19 +70,18 @@ class Stack:
         """Rollouts and failures of rows whose answers are right and wrong by turns."""
         self.collected += 1
         self.judge.asked.clear()
-        path = self.folder / f"in{self.collected}.jsonl"
+        path = self.up.folder / f"in{self.collected}.jsonl"
         lines = [row(number, agent) for number in range(rows) for agent in agents]
         path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
-        output = self.folder / f"X{self.collected}.jsonl"
+        output = self.up.folder / f"X{self.collected}.jsonl"
         done = await asyncio.to_thread(
-            gym, "rollouts", path.name, "-o", output.name, "--max-attempts", "1", *words, cwd=self.folder
+            gym, "rollouts", path.name, "-o", output.name, "--max-attempts", "1", *words, cwd=self.up.folder
         )
         assert done.returncode in (0, 1), done.stderr
         return read(output), read(output.with_name(f"{output.stem}_failures.jsonl"))
 
     async def judge_health(self) -> dict[str, Any]:
-        found = json.loads((await asyncio.to_thread(gym, "ps", "--json", cwd=self.folder)).stdout)
-        url = next(one["url"] for one in found["replicas"] if one["instance"] == "judge_model")
+        url = next(one.url for one in self.up.status().replicas if one.instance == "judge_model")
         return await asyncio.to_thread(look, f"{url}/healthz")
 
 
@@ -93,12 +93,8 @@ async def stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack
     async with running(policy) as policy_url, AsyncExitStack() as until_closed:
         judge_url = await until_closed.enter_async_context(running(judge))
         (folder / "env.yaml").write_text(ENV.format(policy=f"{policy_url}/v1", judge=f"{judge_url}/v1"))
-        try:
-            up = await asyncio.to_thread(gym, *UP, "--port", "0", ASK_ONCE, cwd=folder, timeout=180)
-            assert up.returncode == 0, up.stderr
-            yield Stack(folder, policy, judge, until_closed)
-        finally:
-            await asyncio.to_thread(gym, "down", cwd=folder)
+        async with GymStack(*UP, ASK_ONCE, model="openai", runtime="local", folder=folder) as up:
+            yield Stack(up, policy, judge, until_closed)
 
 
 def row(number: int, agent: str) -> Body:

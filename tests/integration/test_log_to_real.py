@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.support.cli import environment, gym
+from gym.pytest_plugin import StackStarts
+from tests.support.cli import environment
 
 pytestmark = pytest.mark.long
 SECONDS = 1800.0
@@ -80,14 +80,8 @@ class Made:
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("stack")
-    try:
-        up = gym("up", "mcqa", "--model", "scripted", "--runtime", "local", "--port", "0", cwd=folder)
-        assert up.returncode == 0, up.stderr
-        yield folder
-    finally:
-        gym("down", cwd=folder)
+def stack(gym_stack: StackStarts) -> Path:
+    return gym_stack("mcqa", runtime="local").folder
 
 
 @pytest.mark.parametrize("tracker", READERS)

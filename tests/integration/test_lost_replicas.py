@@ -16,95 +16,84 @@ from typing import Any
 import pytest
 
 from gym.collect import AttemptOptions, collect
-from gym.runtime.local import LocalRuntime
-from gym.runtime.status import StackStatus
-from tests.support.docker import Stand, engine_client, eventually, replicas, stand_in
+from gym.runtime.compose.layout import Layout
+from gym.testing import GymStack
+from tests.support.docker import engine_client, eventually, need_engine
 from tests.support.repair import healthy_replicas
+from tests.support.stacks import replica
 
 ROWS = Path(__file__).parents[2] / "servers" / "resources" / "stateful_counter" / "data" / "example.jsonl"
-SLOWLY = ("policy_model.responses_api_models.scripted.latency_seconds=0.5",)
-TWO = {"policy_model": 2}
-TWO_AGENTS = {"stateful_counter_simple_agent": 2}
+SLOW = ("stateful_counter", "policy_model.responses_api_models.scripted.latency_seconds=0.5")
+MODEL, AGENT = "policy_model", "stateful_counter_simple_agent"
 # Who is held by a replica that has gone is held for ten minutes: the test would end by its own limit before.
 OPTIONS = AttemptOptions(concurrency=40, timeout=600, max_attempts=4, backoff=0.2)
 MOST_SECONDS = 120.0  # the router notices by itself after 150
 REPEATS = 20
 
 
-def test_rollouts_of_a_stopped_model_server_finish_on_the_other_replica(tmp_path: Path) -> None:
+def test_rollouts_of_a_stopped_model_server_finish_on_the_other_replica() -> None:
     """It is stopped until the run is over; its kernel goes on to accept and acknowledge."""
-    stand, runtime = Stand(tmp_path), LocalRuntime()
-    plan, secrets = stand.plan("stateful_counter", replicas=TWO, overrides=SLOWLY)
-    stand.home.mkdir(parents=True)
-    status = runtime.up(stand.home, runtime.prepare(stand.home, plan, secrets), lambda _: None, timeout=240.0)
-    pid = next(one.pid for one in status.replicas if one.replica == "policy-model-1")
-    assert pid is not None
-    try:
-        check(asyncio.run(collect_through(status, lambda: os.kill(pid, signal.SIGSTOP))))
-    finally:
-        runtime.down(stand.home)
+    with GymStack(*SLOW, runtime="local").with_replicas(MODEL, 2) as stack:
+        pid = replica(stack.status(), "policy-model-1").pid
+        assert pid is not None
+        check(asyncio.run(collect_through(stack, lambda: os.kill(pid, signal.SIGSTOP))))
 
 
 @pytest.mark.parametrize("way", ["directly", "through the router"])
-def test_rollouts_of_a_stopped_agent_finish_on_the_other_replica(tmp_path: Path, way: str) -> None:
+def test_rollouts_of_a_stopped_agent_finish_on_the_other_replica(way: str) -> None:
     """Behind the router its silence is the stack's to notice: the router itself is well."""
-    stand, runtime = Stand(tmp_path), LocalRuntime()
-    plan, secrets = stand.plan("stateful_counter", replicas=TWO_AGENTS, overrides=SLOWLY)
-    stand.home.mkdir(parents=True)
-    status = runtime.up(stand.home, runtime.prepare(stand.home, plan, secrets), lambda _: None, timeout=240.0)
-    pid = next(one.pid for one in status.replicas if one.replica == "stateful-counter-simple-agent-1")
-    assert pid is not None
     options = replace(OPTIONS, through_router=way == "through the router")
-    try:
-        check(asyncio.run(collect_through(status, lambda: os.kill(pid, signal.SIGSTOP), options)))
-    finally:
-        runtime.down(stand.home)
+    with GymStack(*SLOW, runtime="local").with_replicas(AGENT, 2) as stack:
+        pid = replica(stack.status(), "stateful-counter-simple-agent-1").pid
+        assert pid is not None
+        check(asyncio.run(collect_through(stack, lambda: os.kill(pid, signal.SIGSTOP), options)))
 
 
 @pytest.fixture(scope="module")
-def doubled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stand, StackStatus]]:
+def doubled() -> Iterator[GymStack]:
     """A stack of two models and two agents; a test that takes one of them away gives it back."""
-    with stand_in(tmp_path_factory.mktemp("doubled")) as stand:
-        yield stand, stand.up("stateful_counter", replicas={**TWO, **TWO_AGENTS}, overrides=SLOWLY)
+    need_engine()
+    with GymStack(*SLOW, runtime="compose").with_replicas(MODEL, 2).with_replicas(AGENT, 2) as stack:
+        yield stack
 
 
 @pytest.mark.docker
 @pytest.mark.parametrize("how", ["paused", "cut off"])
 @pytest.mark.parametrize("who", ["policy-model", "stateful-counter-simple-agent"])
 def test_rollouts_of_a_server_that_cannot_be_reached_finish_on_the_other_replica(
-    doubled: tuple[Stand, StackStatus], how: str, who: str
+    doubled: GymStack, how: str, who: str
 ) -> None:
     """Agents are behind the router, whose connections to them stay open when they are cut off."""
-    stand, status = doubled
-    victim, instance = replicas(status)[f"{who}-1"], who.replace("-", "_")
-    eventually(lambda: healthy_replicas(stand.layout, instance), lambda count: count == 2)
+    victim = replica(doubled.status(), f"{who}-1").container
+    layout = Layout(doubled.folder / ".gym" / "gym")
+    eventually(lambda: healthy_replicas(layout, who.replace("-", "_")), lambda count: count == 2)
     with pausing(victim) if how == "paused" else cutting_off(victim) as take_away:
-        check(asyncio.run(collect_through(status, take_away)))
+        check(asyncio.run(collect_through(doubled, take_away)))
 
 
 @pytest.mark.docker
-def test_five_seconds_without_a_network_cost_no_rollout(tmp_path: Path) -> None:
+def test_five_seconds_without_a_network_cost_no_rollout() -> None:
     """The only model server there is. The stack above will not do: its router holds dead connections for minutes."""
-    with stand_in(tmp_path) as stand:
-        status = stand.up("stateful_counter", overrides=SLOWLY)
-        victim = replicas(status)["policy-model-1"]
+    need_engine()
+    with GymStack(*SLOW, runtime="compose") as stack:
+        victim = replica(stack.status(), "policy-model-1").container
 
         async def disturb() -> None:
             with cutting_off(victim) as take_away:
                 await asyncio.to_thread(take_away)
                 await asyncio.sleep(5)
 
-        check(asyncio.run(collect_through(status, lambda: asyncio.ensure_future(disturb()))))
+        check(asyncio.run(collect_through(stack, lambda: asyncio.ensure_future(disturb()))))
 
 
 async def collect_through(
-    status: StackStatus, disturb: Callable[[], object], options: AttemptOptions = OPTIONS
+    stack: GymStack, disturb: Callable[[], object], options: AttemptOptions = OPTIONS
 ) -> list[dict[str, Any]]:
     """All rollouts; the disturbance comes when some are done and forty are under way."""
     rows, done = [json.loads(line) for line in ROWS.read_text().splitlines()], []
     disturbed: object = None
     async with asyncio.timeout(MOST_SECONDS):
-        async for rollout in collect(status.router, rows, repeats=REPEATS, options=options):
+        async for rollout in collect(stack.url, rows, repeats=REPEATS, options=options):
             done.append({"key": (rollout.row, rollout.repeat), "reward": rollout.reward, "failure": rollout.failure})
             if len(done) == 20:
                 disturbed = disturb()

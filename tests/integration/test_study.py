@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gym.testing import GymStack
 from tests.support.cli import Terminal, gym
 
 SHOP = """
@@ -68,13 +69,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         {"responses_create_params": asked, "agent_ref": {"name": "shop_agent"}, "id": number} for number in range(3)
     ]
     (folder / "shop.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = ("--model", "scripted", "--runtime", "local", "--port", "0", "--replicas", "stateful_counter=2")
-    try:
-        up = gym("up", "stateful_counter", "mcqa", "shop", *words, cwd=folder)
-        assert up.returncode == 0, up.stderr
+    names = ("stateful_counter", "mcqa", "shop")
+    with GymStack(*names, runtime="local", folder=folder).with_replicas("stateful_counter", 2):
         yield folder
-    finally:
-        gym("down", cwd=folder)
 
 
 def collected(folder: Path, source: str, name: str, *words: str) -> str:

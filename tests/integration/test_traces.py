@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,42 +12,44 @@ from typing import Any
 import pytest
 
 from gym.collect import collect as rollouts_of
+from gym.testing import GymStack
 from tests.support.cli import gym
 from tests.support.router import eventually
 from tests.support.spans import Receiver, Seen, otlp_receiver
 
-UP = ("up", "simple_weather", "--model", "scripted", "--runtime", "local", "--port", "0", "-c", "telemetry.yaml")
 CANARY = "canary-7f3a"
-QUICK = {"OTEL_BSP_SCHEDULE_DELAY": "200"}  # ms between two batches: what a shell says holds for every server
+QUICK = ("OTEL_BSP_SCHEDULE_DELAY", "200")  # ms between two batches: what a shell says holds for every server
 
 
 @dataclass
-class Stack:
-    folder: Path
+class Traced:
+    up: GymStack
     receiver: Receiver
 
 
+@contextmanager
+def traced(folder: Path, name: str, model: str, **settings: str) -> Iterator[Traced]:
+    with otlp_receiver() as receiver, pytest.MonkeyPatch.context() as shell:
+        (folder / "telemetry.yaml").write_text(json.dumps({"telemetry": {"otlp": receiver.url}, **settings}))
+        shell.setenv(*QUICK)
+        up = GymStack(name, model=model, runtime="local", folder=folder).with_config("telemetry.yaml")
+        with up:
+            yield Traced(up, receiver)
+
+
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    folder = tmp_path_factory.mktemp("traced")
-    with otlp_receiver() as receiver:
-        settings = {"telemetry": {"otlp": receiver.url}, "policy_api_key": CANARY}
-        (folder / "telemetry.yaml").write_text(json.dumps(settings))
-        try:
-            up = gym(*UP, cwd=folder, env=QUICK)
-            assert up.returncode == 0, up.stderr
-            yield Stack(folder, receiver)
-        finally:
-            gym("down", cwd=folder)
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
+    with traced(tmp_path_factory.mktemp("traced"), "simple_weather", "scripted", policy_api_key=CANARY) as stack:
+        yield stack
 
 
-def collect(stack: Stack, name: str, *words: str) -> list[dict[str, Any]]:
-    done = gym("rollouts", "simple_weather", "-o", name, "--limit", "1", *words, cwd=stack.folder)
+def collect(stack: Traced, output: str, *words: str, name: str = "simple_weather") -> list[dict[str, Any]]:
+    done = gym("rollouts", name, "-o", output, "--limit", "1", *words, cwd=stack.up.folder)
     assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in (stack.folder / name).read_text().splitlines()]
+    return [json.loads(line) for line in (stack.up.folder / output).read_text().splitlines()]
 
 
-def spans_of(stack: Stack, trace: str, wanted: set[str]) -> list[Seen]:
+def spans_of(stack: Traced, trace: str, wanted: set[str]) -> list[Seen]:
     """Once all the services wanted have sent theirs, the agent's outermost span among them."""
 
     def look() -> list[Seen] | None:
@@ -58,7 +61,7 @@ def spans_of(stack: Stack, trace: str, wanted: set[str]) -> list[Seen]:
     return found
 
 
-def test_an_attempt_is_one_trace_from_the_collector_to_the_model(stack: Stack) -> None:
+def test_an_attempt_is_one_trace_from_the_collector_to_the_model(stack: Traced) -> None:
     lines = collect(stack, "out.jsonl", "--repeats", "2")
     assert len({line["_gym"]["trace"] for line in lines}) == 2
     for line in lines:
@@ -74,12 +77,12 @@ def test_an_attempt_is_one_trace_from_the_collector_to_the_model(stack: Stack) -
         assert sum(one.attributes["gen_ai.usage.input_tokens"] for one in models) == line["_gym"]["tokens"]["input"]
         names = {one.name for one in spans if one.service == "simple_weather"}
         assert names == {"seed_session", "execute_tool get_weather", "verify"}
-    assert "weather in Paris" in (stack.folder / "out.jsonl").read_text()
+    assert "weather in Paris" in (stack.up.folder / "out.jsonl").read_text()
     assert not [body for body in stack.receiver.raw if CANARY.encode() in body]
     assert not [body for body in stack.receiver.raw if b"weather in Paris" in body]
 
 
-def test_through_the_router_its_spans_lie_between_collector_and_agent(stack: Stack) -> None:
+def test_through_the_router_its_spans_lie_between_collector_and_agent(stack: Traced) -> None:
     [line] = collect(stack, "routed.jsonl", "--through-router")
     spans = spans_of(stack, line["_gym"]["trace"], {"collector", "router", line["agent_ref"]["name"]})
     by_id = {one.id: one for one in spans}
@@ -92,47 +95,36 @@ def test_through_the_router_its_spans_lie_between_collector_and_agent(stack: Sta
     assert services[-1] == "collector"
 
 
-def test_a_receiver_named_by_the_shell_is_the_collectors_too(stack: Stack) -> None:
+def test_a_receiver_named_by_the_shell_is_the_collectors_too(stack: Traced) -> None:
     with otlp_receiver() as own:
         shell = {"OTEL_EXPORTER_OTLP_ENDPOINT": own.url}
-        done = gym("rollouts", "simple_weather", "-o", "s.jsonl", "--limit", "1", cwd=stack.folder, env=shell)
+        done = gym("rollouts", "simple_weather", "-o", "s.jsonl", "--limit", "1", cwd=stack.up.folder, env=shell)
         assert done.returncode == 0, done.stderr
         assert [one.service for one in own.spans] == ["collector"]
 
 
-async def test_the_library_reports_where_its_shell_says_so(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    router = json.loads(gym("ps", "--json", cwd=stack.folder).stdout)["router"]
-    row = json.loads((stack.folder / "out_materialized_inputs.jsonl").read_text().splitlines()[0])
+async def test_the_library_reports_where_its_shell_says_so(stack: Traced, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = json.loads((stack.up.folder / "out_materialized_inputs.jsonl").read_text().splitlines()[0])
     with otlp_receiver() as own:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", own.url)
-        found = [one async for one in rollouts_of(router, [row], agent=row["agent_ref"]["name"])]
+        found = [one async for one in rollouts_of(stack.up.url, [row], agent=row["agent_ref"]["name"])]
     assert [one.reward for one in found] == [1.0]
     assert [one.name for one in own.spans] == [f"rollout {found[0].agent}"]
 
 
-async def test_the_library_reports_where_the_stack_says_so(stack: Stack) -> None:
-    router = json.loads(gym("ps", "--json", cwd=stack.folder).stdout)["router"]
-    row = json.loads((stack.folder / "out_materialized_inputs.jsonl").read_text().splitlines()[0])
+async def test_the_library_reports_where_the_stack_says_so(stack: Traced) -> None:
+    row = json.loads((stack.up.folder / "out_materialized_inputs.jsonl").read_text().splitlines()[0])
     agent = row["agent_ref"]["name"]
-    found = [one async for one in rollouts_of(router, [row], agent=agent)]
+    found = [one async for one in rollouts_of(stack.up.url, [row], agent=agent)]
     trace = json.loads(found[0].line)["_gym"]["trace"]
     names = {one.name for one in spans_of(stack, trace, {"collector", agent, "simple_weather", "policy_model"})}
     assert {f"rollout {agent}", "verify", "execute_tool get_weather"} <= names
 
 
 def test_the_broker_of_a_local_stack_reports_below_its_callers(tmp_path: Path) -> None:
-    with otlp_receiver() as receiver:
-        (tmp_path / "telemetry.yaml").write_text(json.dumps({"telemetry": {"otlp": receiver.url}}))
-        try:
-            up = gym("up", "code_gen", "--model", "oracle", *UP[4:], cwd=tmp_path, env=QUICK)
-            assert up.returncode == 0, up.stderr
-            done = gym("rollouts", "code_gen", "-o", "o.jsonl", "--limit", "1", cwd=tmp_path)
-            assert done.returncode == 0, done.stderr
-            [line] = [json.loads(one) for one in (tmp_path / "o.jsonl").read_text().splitlines()]
-            stack = Stack(tmp_path, receiver)
-            spans = spans_of(stack, line["_gym"]["trace"], {"sandbox", "code_gen"})
-        finally:
-            gym("down", cwd=tmp_path)
+    with traced(tmp_path, "code_gen", "oracle") as stack:
+        [line] = collect(stack, "o.jsonl", name="code_gen")
+        spans = spans_of(stack, line["_gym"]["trace"], {"sandbox", "code_gen"})
     by_id = {one.id: one for one in spans}
     own = [one for one in spans if one.service == "sandbox"]
     assert "create" in {one.name for one in own}
@@ -141,7 +133,8 @@ def test_the_broker_of_a_local_stack_reports_below_its_callers(tmp_path: Path) -
 
 def test_a_wrong_block_is_refused_before_anything_starts(tmp_path: Path) -> None:
     (tmp_path / "telemetry.yaml").write_text("telemetry: {otlp: localhost:4318}")
-    done = gym(*UP, cwd=tmp_path)
+    words = ("simple_weather", "--model", "scripted", "--runtime", "local", "--port", "0", "-c", "telemetry.yaml")
+    done = gym("up", *words, cwd=tmp_path)
     assert done.returncode == 1
     assert "telemetry.otlp" in done.stderr
     assert "http://127.0.0.1:4318" in done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,18 +12,17 @@ import orjson
 import pytest
 import pytest_asyncio
 
+from gym.testing import GymStack
 from gym.trainers.areal import GymWorkflow
 from gym.trainers.carried_rows import pack_row
 from gym.trainers.rllm import GymRuntime
 from gym.trainers.skyrl import GymGenerator, row_to_record
 from gym.wire.failures import RolloutError
-from tests.support.cli import gym
 from tests.support.fake_rllm import write_rllm
 from tests.support.fake_vllm import FakeVLLM, Said, fake_vllm
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 ROWS = Path(__file__).parents[2] / "servers" / "resources" / "mcqa" / "data" / "example.jsonl"
-ON = ("--model", "vllm_model_for_training", "--runtime", "local", "--port", "0")
 KEY = "session-key-0123456789"
 ANSWER = Said("Mercury: \\boxed{A}")
 
@@ -39,17 +37,11 @@ class Setup:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def setup(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Setup]:
-    folder = tmp_path_factory.mktemp("stack")
+async def setup() -> AsyncIterator[Setup]:
     async with fake_vllm() as configured, fake_vllm(says=lambda _: ANSWER) as own:
         given = (f"policy_base_url={configured.url}", "policy_api_key=none", "policy_model_name=configured")
-        try:
-            up = await asyncio.to_thread(gym, "up", "mcqa", *ON, *given, cwd=folder, timeout=300)
-            assert up.returncode == 0, up.stderr
-            info = await asyncio.to_thread(gym, "ps", "--json", cwd=folder)
-            yield Setup(str(orjson.loads(info.stdout)["router"]), configured, own)
-        finally:
-            await asyncio.to_thread(gym, "down", cwd=folder)
+        async with GymStack("mcqa", *given, model="vllm_model_for_training", runtime="local") as stack:
+            yield Setup(stack.url, configured, own)
 
 
 @pytest.fixture

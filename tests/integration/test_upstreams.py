@@ -14,8 +14,11 @@ import pytest
 import pytest_asyncio
 
 from gym.http.pool import HttpClient
+from gym.runtime.status import ReplicaStatus
+from gym.testing import GymStack
 from tests.support.cli import gym
 from tests.support.fake_vllm import FakeVLLM, Said, fake_vllm
+from tests.support.stacks import replica
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PATH = "/admin/models/policy_model/upstreams"
@@ -32,9 +35,10 @@ ROW = {"responses_create_params": {"input": "A or B?"}, "options": [{"A": "x"}, 
 
 
 class Stack:
-    def __init__(self, folder: Path, router: str) -> None:
-        self.folder = folder
-        self.router = router
+    def __init__(self, up: GymStack) -> None:
+        self.up = up
+        self.folder = up.folder
+        self.router = up.url
         self.http = HttpClient()
 
     async def send(self, method: str, path: str = PATH, body: Any = None, **headers: str) -> tuple[int, Any]:
@@ -47,22 +51,15 @@ class Stack:
         """One rollout, by whichever replica of the model its agent takes."""
         return await self.send("POST", "/s/mcqa_simple_agent/run", ROW, **{"x-gym-rollout-id": rollout})
 
-    async def gym(self, *words: str) -> str:
-        done = await asyncio.to_thread(gym, *words, cwd=self.folder, timeout=180)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    async def find(self, name: str) -> ReplicaStatus:
+        return replica(await asyncio.to_thread(self.up.status), name)
 
-    async def replicas(self) -> dict[str, Any]:
-        return {one["replica"]: one for one in orjson.loads(await self.gym("ps", "--json"))["replicas"]}
-
-    async def kill(self, replica: str) -> None:
+    async def kill(self, name: str) -> None:
         """And wait until the stack has started it again."""
-        before = (await self.replicas())[replica]["pid"]
+        before = (await self.find(name)).pid
+        assert before
         os.kill(before, signal.SIGKILL)
-        while True:
-            now = (await self.replicas())[replica]
-            if now["pid"] not in (None, before) and now["state"] == "healthy":
-                return
+        while (now := await self.find(name)).pid in (None, before) or now.state != "healthy":
             await asyncio.sleep(0.2)
 
 
@@ -70,16 +67,11 @@ class Stack:
 async def stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
     folder = tmp_path_factory.mktemp("upstreams")
     (folder / "mine.yaml").write_text(STACK.replace("REST", "return_token_id_information: true, replicas: 2"))
-    words = ("up", "mcqa", "simple_weather", "-c", "mine.yaml", "--runtime", "local", "--port", "0")
-    try:
-        up = await asyncio.to_thread(gym, *words, cwd=folder, timeout=180)
-        assert up.returncode == 0, up.stderr
-        discovery = orjson.loads((folder / ".gym" / "gym" / "discovery.json").read_bytes())
-        made = Stack(folder, discovery["router"])
+    up = GymStack("mcqa", "simple_weather", model=None, runtime="local", folder=folder).with_config("mine.yaml")
+    async with up:
+        made = Stack(up)
         yield made
         await made.http.aclose()
-    finally:
-        await asyncio.to_thread(gym, "down", cwd=folder)
 
 
 def put(*servers: FakeVLLM, **more: Any) -> dict[str, Any]:

@@ -9,12 +9,12 @@ import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from gym.runtime.sandbox_access import TOKENS
-from gym.runtime.status import StackStatus
+from gym.testing import GymStack
 from gym.wire.stack_names import project_name
 from tests.support.cli import GYM, environment, gym
 from tests.support.docker import engine_client, eventually, need_engine, remove_images_of, replicas
@@ -42,17 +42,8 @@ IMAGE = "python:3.13-slim"
 TIMEOUT = 600.0
 
 
-class Stack(NamedTuple):
-    folder: Path
-    status: StackStatus
-
-    @property
-    def home(self) -> Path:
-        return self.folder / ".gym" / "gym"
-
-
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GymStack]:
     """All of them at once. `scientific` is a second `code_gen`, whose programs have numpy."""
     need_engine()
     folder = tmp_path_factory.mktemp("servers")
@@ -61,18 +52,17 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     scientific = {"scientific": {"resources_servers": {"code_gen": fields}}}
     (folder / "policy.yaml").write_text(json.dumps(policy() | scientific))
     try:
-        yield Stack(folder, bring_up(folder, *SERVERS, SCIENCE, "--config", "policy.yaml"))
+        words = (*SERVERS, SCIENCE)
+        with GymStack(*words, model=None, runtime="compose", folder=folder).with_config("policy.yaml") as stack:
+            yield stack
     finally:
-        assert gym("down", cwd=folder).returncode == 0
         assert listed(folder) == []
         assert labelled(folder) == NOTHING
         assert containers_of(folder) == []
 
 
-def bring_up(folder: Path, *words: str) -> StackStatus:
-    started = gym("up", *words, "--runtime", "compose", "--port", "0", cwd=folder, timeout=TIMEOUT)
-    assert started.returncode == 0, started.stderr
-    return StackStatus.read(json.loads(gym("ps", "--json", cwd=folder).stdout))
+def home_of(stack: GymStack) -> Path:
+    return stack.folder / ".gym" / "gym"
 
 
 def containers_of(folder: Path) -> list[str]:
@@ -87,7 +77,7 @@ def boxes(folder: Path, instance: str) -> list[str]:
     return [one["id"] for one in listed(folder) if one["instance"] == instance]
 
 
-def rewards(stack: Stack, rows: list[Row]) -> list[float]:
+def rewards(stack: GymStack, rows: list[Row]) -> list[float]:
     """By `gym rollouts`, in the order of the rows."""
     given, done = stack.folder / "rows.jsonl", stack.folder / "rollouts.jsonl"
     write_rows(given, rows)
@@ -98,7 +88,7 @@ def rewards(stack: Stack, rows: list[Row]) -> list[float]:
     return [found[at]["reward"] for at in range(len(rows))]
 
 
-def test_the_gold_patch_is_worth_one_and_no_patch_nothing(stack: Stack) -> None:
+def test_the_gold_patch_is_worth_one_and_no_patch_nothing(stack: GymStack) -> None:
     (tools, *_), (mini, *_) = examples("agents/swe_tools"), examples("agents/mini_swe_agent")
     rows = [tools, mini, with_orders(tools, HANDS_OFF), with_orders(mini, HANDS_OFF)]
     assert rewards(stack, rows) == [1.0, 1.0, 0.0, 0.0]
@@ -110,20 +100,20 @@ def test_the_gold_patch_is_worth_one_and_no_patch_nothing(stack: Stack) -> None:
     [("swe-1", "resources/swe", "swebench"), ("mini-swe-agent-1", "agents/mini_swe_agent", "mini-swe-agent")],
 )
 def test_an_image_holds_nothing_that_its_overrides_leave_out(
-    stack: Stack, replica: str, folder: str, package: str
+    stack: GymStack, replica: str, folder: str, package: str
 ) -> None:
     lines = (SHIPPED / folder / "overrides.txt").read_text("utf-8").splitlines()
     left_out = {line.partition(";")[0].strip() for line in lines if not line.startswith("#")}
     script = "import importlib.metadata as m; print(*(one.name.lower() for one in m.distributions()))"
     with engine_client() as client:
-        output = client.containers.get(replicas(stack.status)[replica]).exec_run(["python", "-c", script]).output
+        output = client.containers.get(replicas(stack.status())[replica]).exec_run(["python", "-c", script]).output
     assert isinstance(output, bytes)
     installed = set(output.decode().split())
     assert package in installed
     assert installed & left_out == set()
 
 
-def test_a_right_program_is_worth_one_a_wrong_one_nothing_and_the_tool_keeps_its_variables(stack: Stack) -> None:
+def test_a_right_program_is_worth_one_a_wrong_one_nothing_and_the_tool_keeps_its_variables(stack: GymStack) -> None:
     (program, *_), (sums, *_) = examples("resources/code_gen"), examples("resources/math_with_code")
     rows = [
         program,
@@ -134,37 +124,35 @@ def test_a_right_program_is_worth_one_a_wrong_one_nothing_and_the_tool_keeps_its
     assert rewards(stack, rows) == [1.0, 0.0, 1.0, 0.0]
 
 
-def test_a_program_that_imports_numpy_passes_by_default_and_where_the_image_is_named(stack: Stack) -> None:
+def test_a_program_that_imports_numpy_passes_by_default_and_where_the_image_is_named(stack: GymStack) -> None:
     (row, *_) = examples("resources/code_gen")
     answers = [rule["say"] for rule in rules_of(policy()) if rule["when"].get("user") == SCIENTIFIC]
     content = [{"type": "output_text", "text": answers[0], "annotations": []}]
     message = {"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": content}
     asked = {**row, "response": {"output": [message]}}
-    plain, scientific = (reply(stack.status, f"/s/{name}/verify", asked)[0] for name in ("code_gen", "scientific"))
+    plain, scientific = (reply(stack.url, f"/s/{name}/verify", asked)[0] for name in ("code_gen", "scientific"))
     assert (plain["reward"], scientific["reward"]) == (1.0, 1.0)
 
 
-def test_another_stack_goes_down_and_takes_its_own_sandboxes_alone(stack: Stack, tmp_path: Path) -> None:
-    _, cookies = reply(stack.status, "/s/swe/seed_session", examples("resources/swe")[0])
+def test_another_stack_goes_down_and_takes_its_own_sandboxes_alone(stack: GymStack, tmp_path: Path) -> None:
+    _, cookies = reply(stack.url, "/s/swe/seed_session", examples("resources/swe")[0])
     write_coder(tmp_path, IMAGE)
     try:
-        other = bring_up(tmp_path, "coder")
-        reply(other, "/s/coder/seed_session", ROW)
-        (ours,) = boxes(stack.folder, "swe")
-        assert len(labelled(tmp_path)["containers"]) == 1
+        with GymStack("coder", model=None, runtime="compose", folder=tmp_path) as other:
+            reply(other.url, "/s/coder/seed_session", ROW)
+            (ours,) = boxes(stack.folder, "swe")
+            assert len(labelled(tmp_path)["containers"]) == 1
     finally:
-        ended = gym("down", cwd=tmp_path)
         remove_images_of(tmp_path)
-    assert ended.returncode == 0, ended.stderr
     assert (labelled(tmp_path), containers_of(tmp_path)) == (NOTHING, [])
     assert boxes(stack.folder, "swe") == [ours]
-    said, _ = reply(stack.status, "/s/swe/bash", {"command": "echo $((6 * 7))"}, cookies)
+    said, _ = reply(stack.url, "/s/swe/bash", {"command": "echo $((6 * 7))"}, cookies)
     assert said == "42\n"
-    reply(stack.status, "/s/swe/close_session", {}, cookies)
+    reply(stack.url, "/s/swe/close_session", {}, cookies)
 
 
-def test_no_token_is_in_an_inspection_a_command_line_a_rendered_file_or_a_log(stack: Stack) -> None:
-    _, cookies = reply(stack.status, "/s/swe/seed_session", examples("resources/swe")[0])
+def test_no_token_is_in_an_inspection_a_command_line_a_rendered_file_or_a_log(stack: GymStack) -> None:
+    _, cookies = reply(stack.url, "/s/swe/seed_session", examples("resources/swe")[0])
     (box,) = boxes(stack.folder, "swe")
     argv = [GYM, "sandbox", "exec", box, "--", "sleep", "1000"]
     with subprocess.Popen(argv, cwd=stack.folder, env=environment(), stdin=subprocess.DEVNULL) as running:
@@ -173,7 +161,7 @@ def test_no_token_is_in_an_inspection_a_command_line_a_rendered_file_or_a_log(st
             texts = {"command lines": "\n".join(lines), **shown_by_engine(stack), **written_by(stack)}
         finally:
             running.send_signal(signal.SIGINT)
-    reply(stack.status, "/s/swe/close_session", {}, cookies)
+    reply(stack.url, "/s/swe/close_session", {}, cookies)
     texts["gym logs"] = gym("logs", "--tail", "100000", cwd=stack.folder).stdout
     tokens = tokens_of(stack)
     assert len(tokens) == 5  # of four servers and of people
@@ -181,10 +169,10 @@ def test_no_token_is_in_an_inspection_a_command_line_a_rendered_file_or_a_log(st
     assert leaks == []
 
 
-def reply(status: StackStatus, path: str, body: Any, cookies: str = "") -> tuple[Any, str]:
+def reply(url: str, path: str, body: Any, cookies: str = "") -> tuple[Any, str]:
     """Its JSON and the session's cookies. It may have to wait for an image that is built for it."""
     headers = {"content-type": "application/json", "cookie": cookies}
-    request = urllib.request.Request(f"{status.router}{path}", json.dumps(body).encode(), headers)
+    request = urllib.request.Request(f"{url}{path}", json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
         given = answer.headers.get_all("set-cookie") or ()
         return json.load(answer), "; ".join(one.partition(";")[0] for one in given)
@@ -195,11 +183,11 @@ def rules_of(document: dict[str, Any]) -> list[Row]:
     return found
 
 
-def tokens_of(stack: Stack) -> dict[str, str]:
+def tokens_of(stack: GymStack) -> dict[str, str]:
     """Those in the stack's own file; a server's secret is one of them."""
-    tokens = json.loads((stack.home / TOKENS).read_text())
+    tokens = json.loads((home_of(stack) / TOKENS).read_text())
     found: dict[str, str] = {**tokens["instances"], "operator": tokens["operator"]}
-    secrets = {path.name: path.read_text().strip() for path in (stack.home / "secrets").iterdir()}
+    secrets = {path.name: path.read_text().strip() for path in (home_of(stack) / "secrets").iterdir()}
     assert set(tokens["instances"].values()) <= set(secrets.values())
     return found
 
@@ -213,16 +201,16 @@ def command_lines() -> list[str]:
     return lines
 
 
-def written_by(stack: Stack) -> dict[str, str]:
+def written_by(stack: GymStack) -> dict[str, str]:
     """Every file of the stack but the two places where tokens are kept."""
-    kept = (stack.home / TOKENS, stack.home / "secrets")
-    files = {one: text.decode(errors="replace") for one, text in files_below(stack.home).items()}
+    kept = (home_of(stack) / TOKENS, home_of(stack) / "secrets")
+    files = {one: text.decode(errors="replace") for one, text in files_below(home_of(stack)).items()}
     texts = {str(one): text for one, text in files.items() if one not in kept and one.parent not in kept}
     assert {"compose.yaml", "config.json"} <= {Path(one).name for one in texts}
     return texts
 
 
-def shown_by_engine(stack: Stack) -> dict[str, str]:
+def shown_by_engine(stack: GymStack) -> dict[str, str]:
     """Of the stack's containers, and of its sandboxes, which have no log."""
     own, boxes = containers_of(stack.folder), labelled(stack.folder)["containers"]
     assert len(own) >= len(SERVERS) + 3  # router, console, broker
