@@ -1,4 +1,4 @@
-"""Databases that testcontainers starts, from images of our own, and a stack that is told to use them."""
+"""Databases that testcontainers starts, from images of our own, and a stack that uses them."""
 
 from __future__ import annotations
 
