@@ -33,10 +33,12 @@ LONGEST_LOOK = (
     1.2  # who did not run for longer was kept from it: by the interpreter's lock, or paused where no CPU went
 )
 GAP_SECONDS = 1.0  # at most, for code that holds the lock to let the thread look once
-HELD_SECONDS = 2.5  # of CPU: later than the report of a thread that needs no gap
+# Of CPU, all threads together: between two beats a loop that turns cannot use so much, whatever its threads do.
+BETWEEN_BEATS = BEAT_SECONDS * (os.cpu_count() or 1)
+HELD_SECONDS = REPORT_SECONDS + BETWEEN_BEATS  # later than the report of a thread that needs no gap
 HELD_AGAIN_SECONDS = 5.0  # each time with a stack in the log, which is shown nowhere else
 GAP_EVERY_SECONDS = 1.0  # of CPU, once it was logged
-ENDING_SLACK = 2.0
+ENDING_SLACK = 2.0 + BETWEEN_BEATS
 ANSWER_SECONDS = 30.0  # of CPU, to answer all that wait
 
 log = logging.getLogger("gym.server")

@@ -110,9 +110,13 @@ class Worker:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(self.pid, signal.SIGPROF)
 
-    def place(self) -> str:
-        """`graders.py:12 in judge`, of one that ran out of time; it may be forged by what it ran."""
-        return _place_in(self.stack.read(), self.forkserver.folder)
+    def last_place(self) -> str | None:
+        """`graders.py:12 in judge` of one that ran out of time, or ""; None: it was never told that its time is up.
+
+        What it ran may forge it.
+        """
+        stack = self.stack.read()
+        return _place_in(stack, self.forkserver.folder) if stack else None
 
     def kill(self) -> None:
         """It was not waited for yet, so the number is still its own."""

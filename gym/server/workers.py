@@ -180,7 +180,7 @@ class Workers:
             watch.cancel()
         if not reply:
             status = await worker.forkserver.bury(worker)
-            raise self._explain(function, limit, watch.killed_for, status, worker.place())
+            raise self._explain(function, limit, watch.killed_for, status, worker.last_place())
         answer: dict[str, Any] = json.loads(reply)
         if "memory" in answer:
             worker.forkserver.bury(worker)
@@ -209,7 +209,7 @@ class Workers:
                 self._forkserver = await Forkserver.start(self._module, self._folder, self._memory)
             return self._forkserver
 
-    def _explain(self, function: str, limit: float, killed_for: str, status: int, place: str) -> RolloutError:
+    def _explain(self, function: str, limit: float, killed_for: str, status: int, place: str | None) -> RolloutError:
         name = f"{self._module}.{function}"
         where = f" ({place})" if place else ""
         if killed_for:
@@ -217,7 +217,8 @@ class Workers:
             return cause(f"{name} {killed_for}{where}")
         if os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
-            if number == signal.SIGPROF:
+            # Python may crash while it writes where it was (one in a hundred, in generators): its time was up before.
+            if number == signal.SIGPROF or place is not None:
                 return WorkerTooSlow(f"{name} took more than {limit:g} s of CPU time{where}")
             return WorkerDied(f"{name} ended its process: {signal.Signals(number).name}")
         return WorkerDied(f"{name} ended its process: exit code {os.waitstatus_to_exitcode(status)}")

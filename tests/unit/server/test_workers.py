@@ -17,7 +17,15 @@ from typing import Any
 import pytest
 
 from gym.errors import UserError
-from gym.server.workers import AnswerTooCostly, WorkerDied, WorkerOutOfMemory, WorkerRaised, Workers, WorkerTimeout
+from gym.server.workers import (
+    AnswerTooCostly,
+    WorkerDied,
+    WorkerOutOfMemory,
+    WorkerRaised,
+    Workers,
+    WorkerTimeout,
+    WorkerTooSlow,
+)
 from gym.wire.failures import RolloutError
 
 pytestmark = pytest.mark.asyncio
@@ -34,6 +42,14 @@ def tamper():
     signal.signal(signal.SIGPROF, lambda *_: None)
     while True: pass
 def crash(): os.kill(os.getpid(), signal.SIGSEGV)
+def generate():
+    while True: list(x for x in ((i,) + (2,) for i in range(1000)))
+def crash_over_its_stack():
+    for fd in os.listdir("/proc/self/fd"):
+        if os.path.islink(f"/proc/self/fd/{fd}") and os.readlink(f"/proc/self/fd/{fd}").startswith("pipe:"):
+            try: os.write(int(fd), b"Stack (most recent call first):")
+            except OSError: pass
+    crash()
 def leave(): os._exit(3)
 def eat(): return len([0] * (1 << 34))
 def boom(): raise ValueError("bad")
@@ -133,6 +149,17 @@ async def test_waiting_costs_no_cpu_time_and_is_no_timeout(folder: Path) -> None
         assert not asking.done()
         os.kill(pid, signal.SIGCONT)
         assert await asking == 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it finds the pipe in /proc")
+async def test_one_that_crashes_while_it_writes_where_it_was_ran_out_of_time(folder: Path) -> None:
+    async with started(folder) as workers:
+        with pytest.raises(WorkerTooSlow, match="CPU time"):
+            await workers.call("crash_over_its_stack")
+        replies = await asyncio.gather(
+            *(workers.call("generate", timeout=0.004) for _ in range(40)), return_exceptions=True
+        )
+    assert [one for one in replies if not isinstance(one, WorkerTooSlow)] == []
 
 
 async def test_a_crash_costs_its_own_call_only(folder: Path) -> None:
