@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from operator import ne
 from typing import Any, ClassVar, Literal, get_args
 
 from gym.console.viewer.columns import BREAKS, TRUNCATED, Columns
@@ -137,7 +136,7 @@ def find(sources: Sources, query: Query) -> Found:
             if isinstance(candidates, range)
             else [base + index for index in candidates]
         )
-    in_order = places if query.sort == "file" else array("Q", _sorted(dict(sources.files), places, query.sort))
+    in_order = places if query.sort == "file" else _sorted(dict(sources.files), places, query.sort)
     return Found(Places(in_order), draw_bars(rewards), 1 - left / looked if left else 1.0)
 
 
@@ -200,19 +199,21 @@ def _within(indices: Sequence[int], columns: Columns, query: Query) -> Sequence[
     return [index for index in indices if query.least <= values[index] <= query.most]
 
 
-def _sorted(files: Mapping[int, LineFile], places: array[int], sort: str) -> list[int]:
+def _sorted(files: Mapping[int, LineFile], places: array[int], sort: str) -> array[int]:
     """What is not known comes last, whichever way round; equals stay as they are in the file."""
     if sort in ("task", "disagree"):
-        return sorted(places, key=_by_task(files))
+        return array("Q", sorted(places, key=_by_task(files)))
     name, back = sort.lstrip("-"), sort.startswith("-")
     columns = {number: file.columns.column("rewards" if name == "reward" else name) for number, file in files.items()}
     values = _values(columns, places)
     least = -math.inf if name == "reward" else 0  # below it, and NaN, is not known
-    some = any(map(ne, values, values)) or min(values, default=0) < least
+    some = math.isnan(sum(values)) or min(values, default=0) < least
     unknown = [at for at, value in enumerate(values) if not value >= least] if some else []
     known = [at for at, value in enumerate(values) if value >= least] if some else list(range(len(values)))
     known.sort(key=values.__getitem__, reverse=back)
-    return list(map(places.__getitem__, chain(known, unknown)))
+    order = chain(known, unknown)
+    every_line = bool(places) and places[-1] == len(places) - 1  # they ascend: then each is its own position
+    return array("Q", order if every_line else map(places.__getitem__, order))
 
 
 def _values(columns: Mapping[int, Sequence[float]], places: array[int]) -> Sequence[float]:
