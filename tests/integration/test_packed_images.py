@@ -156,6 +156,8 @@ def test_an_image_is_tested_inside_itself(here: Here) -> None:
     assert "2 passed" in done.stdout, done.stdout + done.stderr
     assert "1 of 2" in done.stdout
     assert "this case is wrong" in done.stdout
+    refused = gym("test", here.image, "--audit", cwd=here.user, env=here.env)
+    assert (refused.returncode, "gym test IMAGE" in refused.stderr) == (1, True)
     with engine_client() as client:
         assert not client.containers.list(all=True, filters={"name": "gym-test-"})
 

@@ -6,7 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -47,7 +49,32 @@ def test_only_a_few_tests_of_stacks_are_tried_again(
     assert ("all servers tested" in done.stdout) == (code == 0)
 
 
-def make_project(folder: Path, tests: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("fails", "again", "code", "said"),
+    [
+        ("mcqa", 0, 0, "PASSED ONLY ALONE"),
+        ("mcqa", 1, 1, "FAILED ONCE"),
+        ("mcqa swe", 0, 0, "PASSED ONLY ALONE"),
+        ("mcqa swe ruler", 0, 1, ""),
+        ("", 0, 1, ""),
+    ],
+)
+def test_one_or_two_servers_whose_own_tests_failed_are_tested_again_with_their_audit(
+    tmp_path: Path, fails: str, again: int, code: int, said: str
+) -> None:
+    servers = f"""[ "$2" = --audit ] && echo "again: ${{@:3}}" && exit {again}
+    echo 'SERVER  TESTS'; echo 'polymath  passed  18 passed'
+    for name in {fails}; do echo "$name  failed  1 failed, 2 passed"; done
+    exit 1"""
+    make_project(tmp_path, {}, {".venv/bin/gym": servers, ".venv/bin/pytest": "echo all tests passed"})
+    done = subprocess.run(["bash", "scripts/test", "--all"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert ("FAILED ONCE" in done.stdout) == (f"again: {fails}" in done.stdout) == bool(said)
+    assert said in done.stdout
+    assert ("PASSED ONLY" in done.stdout) == (code == 0)
+
+
+def make_project(folder: Path, tests: dict[str, str], others: Mapping[str, str] = MappingProxyType({})) -> None:
     """The script, a Python with pytest, and in place of the checks and the servers' tests words that tell of them."""
     for name in ("scripts", ".venv/bin"):
         (folder / name).mkdir(parents=True)
@@ -58,6 +85,7 @@ def make_project(folder: Path, tests: dict[str, str]) -> None:
         ".venv/bin/gym": "echo all servers tested",
         ".venv/bin/python": f'exec {sys.executable} "$@"',
         ".venv/bin/pytest": f'exec {sys.executable} -m pytest "$@"',
+        **others,
     }
     for name, line in programs.items():
         (folder / name).write_text(f"#!/usr/bin/env bash\n{line}\n")

@@ -32,6 +32,7 @@ SandboxProvider = Annotated[
 def command(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME|IMAGE", help="Servers.")] = None,
     all_servers: Annotated[bool, typer.Option("--all", help="Every server that `gym list` shows.")] = False,
+    audit: Annotated[bool, typer.Option("--audit", help="A quick audit too, as with --all.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Oracle cases in strict mode too.")] = False,
     sandbox: SandboxProvider = None,
 ) -> int:
@@ -39,10 +40,12 @@ def command(
     if sandbox is not None:
         return _test_provider(sandbox, names or [])
     images = {one.entry.directory: one for one in map(open_named_image, filter(names_image, names or []))}
+    if audit and images:
+        raise UserError("--audit looks at a server's folder, and an image is named.", "gym test IMAGE, without it")
     entries = _find_entries(names or [], images, all_servers=all_servers)
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(AT_ONCE))
-        check = partial(_check, images=images, audit=all_servers, strict=strict)
+        check = partial(_check, images=images, audit=audit or all_servers, strict=strict)
         runs = {one.directory: pool.submit(check, one) for one in sorted(entries, key=_is_quick)}
         stack.enter_context(console.busy(lambda: _testing(entries, runs)))
         for number, run in enumerate(as_completed(runs.values()), 1):
