@@ -27,6 +27,15 @@ _MAX_ALL, _MAX_RATIO = 1 << 30, 200
 
 
 def read_archive(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        yield from _read_entries(path)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise  # of the file, and of what is in it
+    except Exception as error:  # noqa: BLE001 (every decompressor has error classes of its own)
+        raise ValueError(str(error)) from error
+
+
+def _read_entries(path: Path) -> Iterator[dict[str, Any]]:
     with _open_zip(path) as archive:
         _check_sizes(archive, path)
         names = set(archive.namelist())

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from gym.console.viewer import inspect_logs
-from gym.console.viewer.foreign_logs import find_reader
+from gym.console.viewer.foreign_logs import convert, find_reader
 from gym.console.viewer.query import Query, read_query
 from gym.console.viewer.rollout_files import RolloutFiles
 from gym.console.viewer.run_files import RunFiles
@@ -218,8 +218,14 @@ def test_an_archive_that_unpacks_beyond_all_measure_is_refused_before_it_is_unpa
         for name in names:
             archive.writestr(name, b" " * (2_000_000 if len(names) > 1 else 3_000_000))
     with pytest.raises(UserError, match="unpack"):
-        opened(tmp_path / "x.eval", cache=tmp_path)
+        converted(tmp_path / "x.eval")
     assert not list(tmp_path.rglob("rollouts.jsonl"))
+
+
+def converted(path: Path) -> Path:
+    reader = find_reader(path)
+    assert reader is not None
+    return convert(path, reader, {"XDG_CACHE_HOME": str(path.parent)})
 
 
 def test_an_archive_that_says_less_than_it_unpacks_to_is_read_no_further(tmp_path: Path) -> None:
@@ -227,8 +233,8 @@ def test_an_archive_that_says_less_than_it_unpacks_to_is_read_no_further(tmp_pat
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("samples/1.json", b" " * 5_000_000 + b"{}")
     path.write_bytes(path.read_bytes().replace((5_000_002).to_bytes(4, "little"), (2).to_bytes(4, "little")))
-    with pytest.raises(UserError, match="CRC|cannot be read"):
-        opened(path, cache=tmp_path)
+    with pytest.raises(UserError, match="CRC"):
+        converted(path)
 
 
 def test_names_of_an_archive_that_lead_elsewhere_write_nothing(tmp_path: Path) -> None:
