@@ -14,14 +14,22 @@ import pytest
 class PrivateRedis:
     """With `tls` it takes nothing else, under a certificate of its own: `ca.pem` in its folder."""
 
-    def __init__(self, folder: Path, password: str = "", *, program: str = "redis-server", tls: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        password: str = "",
+        *,
+        program: str = "redis-server",
+        tls: bool = False,
+        bind: str = "127.0.0.1",
+    ) -> None:
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not on this machine: apt-get install {program}")
         self.folder, self.password = folder, password
-        self._program, self._tls = program, tls
+        self._program, self._tls, self._bind = program, tls, bind
         self._reserved = socket.socket()  # bound and never listening: no one else gets the port, and Redis may
         self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._reserved.bind(("127.0.0.1", 0))
+        self._reserved.bind((bind, 0))
         self.port = self._reserved.getsockname()[1]
         self.url = f"redis{'s' * tls}://{f':{password}@' if password else ''}127.0.0.1:{self.port}"
         if tls:
@@ -33,7 +41,7 @@ class PrivateRedis:
         if self._tls:
             words += ["--tls-cert-file", str(self.folder / "ca.pem"), "--tls-key-file", str(self.folder / "key.pem")]
             words += ["--tls-ca-cert-file", str(self.folder / "ca.pem"), "--tls-auth-clients", "no"]
-        words += ["--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]
+        words += ["--bind", self._bind, "--save", "", "--appendonly", "yes"]
         words += ["--dir", str(self.folder), *(["--requirepass", self.password] if self.password else [])]
         with (self.folder / "redis.log").open("ab") as log:
             self._process = subprocess.Popen([self._program, *words], stdout=log, stderr=log)

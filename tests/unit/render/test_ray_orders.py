@@ -51,7 +51,7 @@ def test_a_group_is_made_or_named_and_never_both() -> None:
     with pytest.raises(ValueError, match="names another one"):
         RayFacts(strategy="PACK", placement_group="trainer")
     with pytest.raises(ValueError, match="STRICT_SPREAD"):
-        RayFacts(strategy="WIDE")  # type: ignore[arg-type]
+        RayFacts(strategy="WIDE")
 
 
 def test_all_gpus_of_a_node_cannot_be_asked_for(tmp_path: Path) -> None:
