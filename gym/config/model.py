@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gym.wire.sandbox import Grant
 from gym.wire.server_types import ServerType
@@ -41,6 +41,14 @@ class RayFacts(Frozen):
     """The name of a placement group that is there already, such as a trainer's."""
     bundle: int = -1
     """Its bundle; any of them without it."""
+    strategy: Literal["", "PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"] = ""
+    """A placement group of the instance's own, with a bundle for each replica, by this strategy of Ray's."""
+
+    @model_validator(mode="after")
+    def _one_group(self) -> RayFacts:
+        if self.strategy and self.placement_group:
+            raise ValueError("`strategy` makes a placement group of its own, and `placement_group` names another one")
+        return self
 
 
 class ContainerFacts(Frozen):

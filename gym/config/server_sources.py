@@ -19,8 +19,11 @@ _SDK = re.compile(
 )
 _UPSTREAM = re.compile(r"(?<![\w.-])nemo[-_.]gym(?![\w])", re.I)
 _EXTRAS = {"upstream": "aiohttp", "mcp": "mcp"}
-# What extras that a stack's settings ask for stand for, where a server's folder does not name them.
-EXTRA_LINES = {"otel": ("opentelemetry-sdk>=1.30,<2", "opentelemetry-exporter-otlp-proto-http>=1.30,<2")}
+# What extras stand for that settings of a stack or fields of an instance ask for, and no folder of a server names.
+EXTRA_LINES = {
+    "otel": ("opentelemetry-sdk>=1.30,<2", "opentelemetry-exporter-otlp-proto-http>=1.30,<2"),
+    "redis": ("redis>=5.2,<9",),
+}
 
 
 def satisfied_extras() -> frozenset[str]:

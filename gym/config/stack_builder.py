@@ -53,7 +53,7 @@ _WANTED = {
     "launch": "auto, sdk or script",
     "services": "a mapping of names to services",
     "share": "true or false",
-    "ray": "a mapping with `resources`, `placement_group` or `bundle`",
+    "ray": "a mapping with `resources`, `strategy` (as STRICT_SPREAD), or else `placement_group` and `bundle`",
     "python_version": 'a version in quotes, such as "3.12" (3.10 without them is the number 3.1), or the path of one',
 }
 

@@ -9,6 +9,7 @@ import hashlib
 import io
 import os
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
@@ -20,6 +21,7 @@ from gym.errors import UserError
 STDIN = "-"
 _BOM = b"\xef\xbb\xbf"
 _BUFFER = 1 << 20
+_LONGEST = 256 << 20  # bytes of a line: a packed file of a few kilobytes may be one that fills the memory
 _WHOLE = 64 << 20  # files up to here are digested whole; of larger ones
 _SAMPLES, _SAMPLE = 512, 64 << 10  # 32 MB, evenly spread: a start must not wait for a disk
 
@@ -46,7 +48,9 @@ def read_lines(files: Iterable[str]) -> Iterator[Line]:
         number = 0
         try:
             with open_input(file) as stream:
-                for number, text in enumerate(stream, 1):
+                for number, text in enumerate(iter(partial(stream.readline, _LONGEST), b""), 1):
+                    if len(text) == _LONGEST:
+                        raise UserError(f"{name_of(file)}:{number}: the line is longer than {_LONGEST >> 20} MB")
                     raw = (text.removeprefix(_BOM) if number == 1 else text).strip()
                     if raw:
                         yield Line(raw, name_of(file), number)

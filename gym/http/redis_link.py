@@ -31,7 +31,10 @@ class RedisRefused(InfraError):
 def show_address(url: str) -> str:
     """The address as a log or a person may see it."""
     scheme, _, rest = url.partition("://")
-    return f"{scheme}://{REDACTED}@{rest.rpartition('@')[2]}" if "@" in rest else url
+    place, _, query = rest.partition("?")
+    place = f"{REDACTED}@{place.rpartition('@')[2]}" if "@" in place else place
+    shown = f"?{REDACTED if '@' in query or 'password' in query else query}" if query else ""
+    return f"{scheme}://{place}{shown}"
 
 
 def check_address(url: str, what: str) -> str:
@@ -46,6 +49,8 @@ def check_address(url: str, what: str) -> str:
         there, parts = False, urlsplit("")
     if not there or parts.scheme not in SCHEMES:
         raise UserError(f"{what} is {show_address(url)!r}, which is no address of a Redis", hint)
+    if "password" in parts.query:  # nothing would know it for a secret there
+        raise UserError(f"{what}: the password of {show_address(url)} is behind the `?`", f"{hint}, with :PASSWORD@")
     database = parts.path.strip("/")
     if parts.scheme != "unix" and database and not database.isdecimal():
         raise UserError(f"{what}: {database!r} in {show_address(url)} is no number of a database", hint)
@@ -85,6 +90,9 @@ def reaching(url: str) -> Iterator[None]:
         hint = "give it as redis://:PASSWORD@HOST:6379, or redis://USER:PASSWORD@HOST:6379"
         raise RedisRefused(f"{place} does not take this user or password: {_brief(error)}", hint) from None
     except (LinkError, LateError, OSError) as error:
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            hint = "name what it was signed with: rediss://HOST:6379?ssl_ca_certs=FILE"
+            raise RedisRefused(f"{place} has a certificate that is not known here: {_brief(error)}", hint) from None
         raise RedisGone(f"{place} does not answer: {_brief(error)}", "is it running, and is this its port?") from None
     except ResponseError as error:
         raise _refusal(place, str(error)) from None

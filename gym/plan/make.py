@@ -107,8 +107,11 @@ def _launch(instance: Instance) -> Launch:
 
 def _extras(instance: Instance, stack: StackConfig) -> tuple[str, ...]:
     """A packed image has what it was packed with."""
-    ours = _launch(instance) == "sdk" and not instance.image_digest
-    return (EXTRA,) if ours and read_telemetry(stack.settings.get(TELEMETRY), {}).on else ()
+    if _launch(instance) != "sdk" or instance.image_digest:
+        return ()
+    traced = (EXTRA,) if read_telemetry(stack.settings.get(TELEMETRY), {}).on else ()
+    shared = ("redis",) if instance.type == "resources_servers" and instance.fields.get("state") else ()
+    return (*traced, *shared)
 
 
 def _python(instance: Instance, stack: StackConfig) -> str:

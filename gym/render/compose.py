@@ -229,9 +229,10 @@ def _secret_variables(service: Service) -> list[tuple[str, str]]:
 
 
 def _reaches_host(service: Service) -> bool:
-    """A model server may get such a URL at run time, and a rollout may bring one along."""
+    """A model server may get such a URL at run time, a rollout may bring one along, a secret may be one."""
     own = texts_of([service.fields, service.container.env])
-    return takes_upstreams(service) or any(HOST in text for _, text in own)
+    hidden = str(service.fields.get("state", "")).startswith(SECRET)
+    return takes_upstreams(service) or hidden or any(HOST in text for _, text in own)
 
 
 def _traces_to_host(plan: Plan, service: Service | None = None) -> bool:

@@ -38,12 +38,14 @@ class ActorInputs:
 def actor_orders(plan: Plan, inputs: ActorInputs) -> list[Tree]:
     """In the plan's order, then the router and the console, which stay on the head node."""
     document = plan.model_dump(mode="json")
-    servers = [_server_order(plan, one, id, inputs, document) for one in plan.services for id in one.replica_ids()]
+    servers = [
+        _server_order(plan, one, place, inputs, document) for one in plan.services for place in range(one.replicas)
+    ]
     return [*servers, *(_own_order(plan, id, what, inputs, document) for id, what in OWN_PARTS)]
 
 
-def actor_options(service: Service, groups: Mapping[str, str]) -> Tree:
-    """In the words of Ray's `ActorClass.options`."""
+def actor_options(service: Service, groups: Mapping[str, str], place: int = 0) -> Tree:
+    """In the words of Ray's `ActorClass.options`, beside groups; `place` is which of the replicas it is."""
     container, ray = service.container, service.container.ray or RayFacts()
     options: Tree = {"num_cpus": container.cpus if container.cpus is not None else DEFAULT_CPUS}
     if container.memory:
@@ -54,6 +56,9 @@ def actor_options(service: Service, groups: Mapping[str, str]) -> Tree:
         options["resources"] = dict(ray.resources)
     if ray.placement_group:
         options["placement_group"] = {"id": groups.get(ray.placement_group, ""), "bundle": ray.bundle}
+    elif ray.strategy:
+        facts = {"instance": service.name, "strategy": ray.strategy, "count": service.replicas}
+        options["own_group"] = {**facts, "asks": asked_resources(options), "bundle": place}
     elif service.replicas > 1:
         options["scheduling_strategy"] = "SPREAD"
     return options
@@ -72,8 +77,9 @@ def memory_bytes(name: str, text: str) -> int:
     return int(float(found[1]) * UNITS[found[2].lower()])
 
 
-def _server_order(plan: Plan, service: Service, id: str, inputs: ActorInputs, document: Tree) -> Tree:
-    options = actor_options(service, inputs.groups)
+def _server_order(plan: Plan, service: Service, place: int, inputs: ActorInputs, document: Tree) -> Tree:
+    id = service.replica_ids()[place]
+    options = actor_options(service, inputs.groups, place)
     own = (f"{service.name}.", *settings_for(plan.settings, service))
     directory = service.directory
     return {

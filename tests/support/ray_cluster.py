@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -42,8 +43,11 @@ class Raylets:
         alone = {"XDG_STATE_HOME": str(self.folder / "state"), "DOCKER_HOST": f"unix://{self.folder}/no-engine"}
         self.env = {**kept, **own, **patient, **alone, "PATH": f"{self._bin}{os.pathsep}{kept['PATH']}"}
         self.address = self.client_address = ""
+        self._has: dict[int, tuple[str, ...]] = {}
 
-    def start(self, nodes: int) -> None:
+    def start(self, nodes: int, has: Mapping[int, tuple[str, ...]] | None = None) -> None:
+        """`has`: words of `ray start` for a node, by its number. Ray believes how many GPUs it is told of."""
+        self._has = dict(has or {})
         with socket.create_server(("127.0.0.1", 0)) as free:
             client_port = free.getsockname()[1]
         self.client_address = f"ray://127.0.0.1:{client_port}"
@@ -52,14 +56,19 @@ class Raylets:
         address = (self.folder / "n1" / "r" / "ray_current_cluster").read_text().strip()
         self.address = self.env["RAY_ADDRESS"] = address
         for number in range(2, nodes + 1):
-            self._start_node(number, f"--address={address}")
+            self.join(number)
+
+    def join(self, number: int) -> None:
+        """A node that was killed comes back with what it had."""
+        self._start_node(number, f"--address={self.address}")
 
     def _start_node(self, number: int, *words: str) -> None:
         folder = self.folder / f"n{number}"
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         env = {key: value for key, value in self.env.items() if key != "RAY_ADDRESS"}
         env["GYM_CACHE_DIR"] = str(folder / "cache")
         argv = [str(self._bin / "ray"), "start", *words, "--num-cpus=2", f"--temp-dir={folder / 'r'}"]
+        argv += self._has.get(number, ())
         with (folder / "start.log").open("wb") as log:  # a pipe would be held open by what it leaves behind
             subprocess.run(argv, env=env, stdout=log, stderr=log, timeout=START_SECONDS, check=True)
 
@@ -69,6 +78,42 @@ class Raylets:
 
     def kill_node(self, number: int) -> None:
         os.kill(self.raylet(number), signal.SIGKILL)
+
+    def node_of(self, pid: int) -> int:
+        """By the folder of its node, which its variables name."""
+        found = re.search(rf"{self.folder}/n(\d+)/", self.variable(pid, "GYM_CACHE_DIR"))
+        return int(found[1]) if found else 0
+
+    def variable(self, pid: int, name: str) -> str:
+        return dict(one.partition("=")[::2] for one in _read(pid, "environ", "\n").splitlines()).get(name, "unset")
+
+    def ask(self, code: str) -> Any:
+        """What a program with Ray in it prints last, as JSON."""
+        head = "import json, ray; ray.init(log_to_driver=False)\n"
+        done = subprocess.run(
+            [self.python, "-c", head + code], env=self.env, capture_output=True, text=True, timeout=WITHIN_SECONDS
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def groups(self) -> list[str]:
+        """Names of the placement groups that there are."""
+        table = "ray.util.placement_group_table().values()"
+        found: list[str] = self.ask(f"print(json.dumps([x['name'] for x in {table} if x['state'] != 'REMOVED']))")
+        return found
+
+    @contextlib.contextmanager
+    def group(self, name: str, bundles: list[dict[str, float]]) -> Iterator[None]:
+        """A placement group as a trainer makes it."""
+        made = f"ray.util.placement_group({bundles!r}, name={name!r}, lifetime='detached')"
+        self.ask(f"made = {made}; ray.get(made.ready()); print(0)")
+        try:
+            yield
+        finally:
+            id = f"next(k for k, v in ray.util.placement_group_table().items() if v['name'] == {name!r})"
+            got = f"PlacementGroup(ray.PlacementGroupID(bytes.fromhex({id})))"
+            begin = "from ray.util.placement_group import PlacementGroup; "
+            self.ask(f"{begin}ray.util.remove_placement_group({got}); print(0)")
 
     def worker(self, name: str) -> int:
         """The process of an actor on the head node, by its class; Ray gives it that title."""
@@ -110,6 +155,22 @@ class Desk:
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout
 
+    def fails(self, *words: str) -> str:
+        """All that a command says which is refused."""
+        done = subprocess.run(
+            [self._gym, *words],
+            cwd=self.folder,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=WITHIN_SECONDS,
+            check=False,
+        )
+        assert done.returncode, done.stdout
+        return " ".join(done.stdout.split())
+
     def spawn(self, log: str, *words: str) -> subprocess.Popen[bytes]:
         with (self.folder / log).open("wb") as file:
             return subprocess.Popen(
@@ -150,10 +211,10 @@ def processes() -> Iterator[tuple[int, str]]:
         yield int(path.name), _read(int(path.name), "cmdline")
 
 
-def _read(pid: int, name: str) -> str:
+def _read(pid: int, name: str, between: str = " ") -> str:
     """ "" of one that has ended meanwhile."""
     try:
-        return Path(f"/proc/{pid}/{name}").read_bytes().decode("utf-8", "replace").replace("\0", " ")
+        return Path(f"/proc/{pid}/{name}").read_bytes().decode("utf-8", "replace").replace("\0", between)
     except OSError:
         return ""
 

@@ -17,18 +17,33 @@ from gym.console.viewer.chat_logs import asked_items, make_row, split_chat
 from gym.data.row_parsing import AGENT_REF
 
 _GRADES: Final = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+_HEADS: Final = ("header.json", "_journal/start.json")  # the second of a run that has not ended yet
 _ATTACHED: Final = "attachment://"
-_MAX_SAMPLE = 1 << 30  # bytes of a sample, unpacked
+_MAX_HEAD: Final = 64 << 20  # bytes of what an archive says of itself, unpacked
+_MAX_SAMPLE: Final = 256 << 20  # bytes of a sample, unpacked
+# All of an archive may unpack to so much, whatever its size, and beyond it to so many times its size: entries of a bomb
+# share their bytes, and JSON of chats packs to a thirtieth.
+_MAX_ALL, _MAX_RATIO = 1 << 30, 200
 
 
 def read_archive(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        yield from _read_entries(path)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise  # of the file, and of what is in it
+    except Exception as error:  # noqa: BLE001 (every decompressor has error classes of its own)
+        raise ValueError(str(error)) from error
+
+
+def _read_entries(path: Path) -> Iterator[dict[str, Any]]:
     with _open_zip(path) as archive:
+        _check_sizes(archive, path)
         names = set(archive.namelist())
-        head = "header.json" if "header.json" in names else "_journal/start.json"  # a run that has not ended yet
-        about = orjson.loads(archive.read(head)).get("eval", {}) if head in names else {}
+        head = next((one for one in _HEADS if one in names), "")
+        about = orjson.loads(archive.read(head)).get("eval", {}) if head else {}
         tasks: dict[str, int] = {}
         for name in archive.namelist():
-            if name.startswith("samples/") and archive.getinfo(name).file_size <= _MAX_SAMPLE:
+            if name.startswith("samples/"):
                 yield _read_sample(orjson.loads(archive.read(name)), about, tasks)
 
 
@@ -46,6 +61,20 @@ def _open_zip(path: Path) -> zipfile.ZipFile:
             found: zipfile.ZipFile = importlib.import_module(name).ZipFile(path)
             return found
     raise NotImplementedError("this Python cannot unpack it")
+
+
+def _check_sizes(archive: zipfile.ZipFile, path: Path) -> None:
+    """By what the archive says of its entries, of which no more is ever unpacked. What is not read is not counted."""
+    sizes = {one.filename: one.file_size for one in archive.infolist()}
+    samples = {name: size for name, size in sizes.items() if name.startswith("samples/")}
+    for name, size in sizes.items():
+        most = _MAX_SAMPLE if name in samples else _MAX_HEAD if name in _HEADS else size
+        if size > most:
+            raise ValueError(f"{name} unpacks to {size >> 20} MB, and at most {most >> 20} MB are read")
+    read = [one.file_size for one in archive.infolist() if one.filename in samples]
+    packed = path.stat().st_size
+    if sum(read) > _MAX_ALL + _MAX_RATIO * packed:
+        raise ValueError(f"its samples unpack to {sum(read) >> 20} MB, of {packed >> 20} MB: no log packs so well")
 
 
 def _read_sample(sample: dict[str, Any], about: Mapping[str, Any], tasks: dict[str, int]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from gym.errors import GymError, InfraError, UserError
 from gym.programs import install_command
 
 KIND: Final = "dataset"
+MAX_UNPACKED, MAX_RATIO = 1 << 30, 200  # so much whatever the size of a file is, and beyond it so many times that
 CONVERTED: Final = "refs/convert/parquet"  # where the hub itself puts a parquet copy
 _OUTSIDE: Final = frozenset({"httpx", "httpx2", "httpcore", "httpcore2", "requests", "urllib3"})
 _CARD: Final = "README.md"
@@ -220,9 +221,14 @@ def _load() -> Any:
 
 
 def _copy_lines(path: Path, out: Any) -> None:
-    last = b"\n"
+    """A packed file unpacks to a disk full of one letter: what packs better than any data is refused."""
+    last, room = b"\n", MAX_UNPACKED + MAX_RATIO * path.stat().st_size
     with open_input(str(path)) as stream:
         while chunk := stream.read(1 << 20):
+            room -= len(chunk)
+            if room < 0:
+                what = f"{path.name} unpacks to more than {MAX_RATIO} times its size: no data set packs so well"
+                raise UserError(what, "look at it; to take it as it is, unpack it yourself")
             out.write(chunk)
             last = chunk[-1:]
     if last != b"\n":

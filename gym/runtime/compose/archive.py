@@ -21,6 +21,7 @@ from gym.runtime.compose.archive_images import rename_images
 from gym.runtime.compose.layout import Layout, State, write_saved
 from gym.runtime.compose.reload import refuse_synced
 from gym.runtime.compose.secrets import secret_names
+from gym.runtime.compose.tar_checks import SuspectTar, open_plain, walk
 from gym.runtime.compose.trust import SAFE_NAME, manifest_problems, override_findings, plan_findings
 
 MANIFEST: Final = "gym-stack.json"
@@ -151,9 +152,9 @@ def _state(manifest: Manifest, home: Path, overrides: tuple[str, ...], renamed: 
 @contextmanager
 def _opened(source: Path) -> Iterator[tarfile.TarFile]:
     try:
-        with tarfile.open(source, "r:") as archive:
+        with source.open("rb") as file, open_plain(file) as archive:
             yield archive
-    except (OSError, tarfile.TarError) as error:
+    except (OSError, tarfile.TarError, SuspectTar) as error:
         raise UserError(f"{source} cannot be read as a saved stack: {error}", "gym save -o FILE writes one.") from None
 
 
@@ -168,8 +169,8 @@ def _read_manifest(archive: tarfile.TarFile, source: Path) -> Manifest:
 
 @contextmanager
 def _member(archive: tarfile.TarFile, name: str) -> Iterator[IO[bytes]]:
-    member = archive.getmember(name)
-    file = archive.extractfile(member) if member.isreg() else None
+    member = next((one for one in walk(archive, len((MANIFEST, IMAGES))) if one.name == name), None)
+    file = archive.extractfile(member) if member is not None and member.isreg() else None
     if file is None:
         raise KeyError(name)
     with file:

@@ -10,13 +10,16 @@ import io
 import json
 import re
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import IO, Any, Final
 
 from gym.errors import UserError
+from gym.runtime.compose.tar_checks import SuspectTar, open_plain, walk
 
 LOADED: Final = "gym-loaded"
+MAX_BLOBS: Final = 100_000  # files of an archive: layers, configurations and their folders
 MAX_INDEX: Final = 16 << 20  # bytes of a list of names
 BLOB: Final = re.compile(r"(?:blobs/sha256/)?([0-9a-f]{64})(?:\.json)?")
 TAG_KEYS: Final = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
@@ -25,8 +28,8 @@ TAG_KEYS: Final = ("io.containerd.image.name", "org.opencontainers.image.ref.nam
 def rename_images(source: IO[bytes], target: IO[bytes], wanted: frozenset[str], scope: str) -> dict[str, str]:
     """Copies an archive; old name -> new name. `wanted` are the only names it may have; `scope` is the stack's home."""
     renamed: dict[str, str] = {}
-    with tarfile.open(fileobj=source, mode="r:") as old, tarfile.open(fileobj=target, mode="w") as new:
-        for member in old:
+    with _plain(source) as old, tarfile.open(fileobj=target, mode="w") as new:
+        for member in walk(old, MAX_BLOBS):
             _check_member(member)
             if member.isdir():
                 new.addfile(member)
@@ -87,9 +90,18 @@ def _own_name(scope: str, tag: str, digest: str) -> str:
     return f"{LOADED}:{hashlib.sha256(chr(0).join((scope, tag, digest)).encode()).hexdigest()[:32]}"
 
 
+@contextmanager
+def _plain(source: IO[bytes]) -> Iterator[tarfile.TarFile]:
+    try:
+        with open_plain(source) as archive:
+            yield archive
+    except SuspectTar as error:
+        raise _bad(str(error)) from None
+
+
 def _check_member(member: tarfile.TarInfo) -> None:
     path = PurePosixPath(member.name)
-    if path.is_absolute() or ".." in path.parts or not (member.isreg() or member.isdir()):
+    if path.is_absolute() or ".." in path.parts:
         raise _bad(f"{member.name!r} is not a plain file")
 
 

@@ -23,6 +23,7 @@ from gym.programs import run_program
 from gym.render.pack import FOLDER, PackManifest, read_manifest
 from gym.runtime.compose.image_folders import PACKS, UNPACKING, remove_unused_folders, short_id
 from gym.runtime.compose.known_images import registry_digests, with_tag
+from gym.runtime.compose.tar_checks import SuspectTar, open_plain, walk
 from gym.runtime.user_state import owner
 
 if TYPE_CHECKING:
@@ -206,15 +207,13 @@ def _container(client: docker.DockerClient, id: str) -> Iterator[str]:
 
 def extract_pack(archive: IO[bytes], target: Path, reference: str) -> None:
     """Plain files and folders alone, with no other rights than files have: nothing leads out of the folder."""
-    with tarfile.open(fileobj=archive, mode="r:") as tar:
-        for number, member in enumerate(tar):
-            if number > MAX_FILES or not (member.isreg() or member.isdir()):
-                raise _refused(reference, f"{member.name!r} is no plain file, or one too many")
-            member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
-            try:
+    try:
+        with open_plain(archive) as tar:
+            for member in walk(tar, MAX_FILES):
+                member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
                 tar.extract(member, target, filter="data")
-            except tarfile.FilterError as error:
-                raise _refused(reference, str(error)) from None
+    except (tarfile.TarError, SuspectTar) as error:
+        raise _refused(reference, str(error)) from None
 
 
 def _refused(reference: str, why: str) -> UserError:

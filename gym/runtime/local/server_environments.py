@@ -11,6 +11,7 @@ import sysconfig
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from gym import labels
@@ -76,6 +77,8 @@ def prepare_environment(service: Service, cache: Path) -> Path:
 def _needs_one(service: Service) -> bool:
     if service.requirements_digest or service.directory is None:
         return bool(service.requirements_digest)
+    if "redis" in service.extras and find_spec("redis") is None:  # of `state:`; gym itself has it for queues at most
+        return True
     return find_python(service.python, server=service.name) != sys.executable
 
 

@@ -6,10 +6,10 @@ import contextlib
 import os
 import socket
 import sys
-from collections.abc import Mapping
 from typing import Any, Final
 
 from gym.errors import InfraError, UserError
+from gym.runtime.ray_cluster.room_on_nodes import missing_room
 
 INSTALL: Final = "Install it beside gym, at the version of the cluster: pip install 'compose-gym[ray]'"
 CONNECT_SECONDS: Final = 5.0
@@ -64,17 +64,12 @@ def explain_refusal(words: str, where: str) -> UserError:
 
 
 def check_room(ray: Any, orders: list[dict[str, Any]]) -> None:
-    """An actor that no node could ever hold would wait for ever, in silence. What is busy now is only waited for."""
-    nodes = [one["Resources"] for one in ray.nodes() if one["Alive"]]
-    for order in orders:
-        asked: Mapping[str, float] = order["asks"]
-        if "placement_group" in order["options"] or any(_fits(asked, one) for one in nodes):
-            continue
-        most = {key: max((one.get(key, 0) for one in nodes), default=0) for key in asked}
+    """An actor that the nodes could never hold would wait for ever. What is busy now is only waited for, and said."""
+    instance, missing = missing_room(orders, [one["Resources"] for one in ray.nodes() if one["Alive"]])
+    if missing:
         raise UserError(
-            f"{order['id']} asks for {_amounts(asked)}, and no node of the cluster has that: the most is"
-            f" {_amounts(most)}.",
-            f"Ask for less (`cpus`, `memory`, `gpus`, `ray: {{resources: …}}` of {order['instance']}), or add a node:"
+            f"{instance} {missing}.",
+            f"Ask for less (`cpus`, `memory`, `gpus`, `replicas`, `ray:` of {instance}), or add a node:"
             " ray start --address=HEAD:6379",
         )
 
@@ -117,14 +112,6 @@ def is_head_here(ray: Any) -> bool:
         return False
     here = ray.get_runtime_context().get_node_id()
     return any(one["NodeID"] == here and "node:__internal_head__" in one["Resources"] for one in ray.nodes())
-
-
-def _fits(asked: Mapping[str, float], node: Mapping[str, float]) -> bool:
-    return all(node.get(key, 0) >= amount for key, amount in asked.items())
-
-
-def _amounts(found: Mapping[str, float]) -> str:
-    return ", ".join(f"{key} {value:g}" for key, value in found.items())
 
 
 def _no_cluster(where: str, why: str = "") -> InfraError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import io
 import os
 import shutil
@@ -45,7 +46,10 @@ def unpack(cache: Path, key: str, fetch: FetchPack) -> Path:
     folder = cache / "ray" / "packs" / key
     with _once(folder) as missing:
         if missing:
-            with tarfile.open(fileobj=io.BytesIO(fetch(key)), mode="r:gz") as archive:
+            data = fetch(key)
+            if hashlib.sha256(data).hexdigest() != key:
+                raise NotMade(f"what Ray's store has as pack {key[:12]} is another one: `gym up` brings it again")
+            with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
                 archive.extractall(folder, filter="data")
     return folder
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from gym.errors import InfraError, UserError
 from gym.plan.model import Observed, ObservedService, Plan
 from gym.runtime.local.parts import unknown
-from gym.runtime.ray_cluster import node_files, server_actor, stack_keeper
+from gym.runtime.ray_cluster import node_files, room_on_nodes, server_actor, stack_keeper
 from gym.runtime.ray_cluster.cluster import check_reachable, connect_ray
 from gym.runtime.ray_cluster.cluster_note import forget_cluster, noted_cluster
 from gym.runtime.ray_cluster.source_packs import SourcePack
@@ -59,7 +59,7 @@ class RayStack:
 
     def make_keeper(self) -> Any:
         """On the head node, which the cluster does not outlive; Ray makes it again where its worker is lost."""
-        for module in (node_files, server_actor, stack_keeper):
+        for module in (node_files, room_on_nodes, server_actor, stack_keeper):
             self.ray.cloudpickle.register_pickle_by_value(module)
         tools = {name: getattr(node_files, name) for name in ("node_cache", "unpack", "make_toolkit", "logs_folder")}
         made = self.ray.remote(stack_keeper.StackKeeper).options(
@@ -130,6 +130,7 @@ class RayStack:
         deadline = time.monotonic() + ANSWER_SECONDS
         while self.names() and time.monotonic() < deadline:
             time.sleep(0.05)
+        room_on_nodes.remove_groups(self.ray, self.namespace)
         return bool(left)
 
     def _kill(self, name: str) -> None:

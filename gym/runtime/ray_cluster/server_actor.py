@@ -142,6 +142,8 @@ class ServerActor:
         run["home"] = str(Path(self._node["session"]) / "gym" / order["namespace"] / order["id"])
         environ = {key: value for key, value in os.environ.items() if not key.startswith(("RAY_", "PYTHON"))}
         environ.pop("VIRTUAL_ENV", None)
+        if not order["options"].get("num_gpus"):
+            environ["CUDA_VISIBLE_DEVICES"] = ""  # as in a container that was given none; Ray leaves all to be seen
         with self._log.open("ab") as log:
             process = subprocess.Popen(
                 [str(python), "-P", "-m", HOST_MODULE],

@@ -1,6 +1,6 @@
 """The reconciler of a stack on Ray: a named actor that makes the others what is wanted, for as long as the stack lives.
 
-Runs in Ray's own Python, into which it is sent by value: the standard library and Ray are all that it may import.
+Runs in Ray's own Python, into which it is sent by value: the standard library, Ray and what is sent along are there.
 What is wanted stands in Ray's own store, so that a keeper that was lost goes on where it was.
 """
 
@@ -14,6 +14,8 @@ import time
 import traceback
 from collections.abc import Callable
 from typing import Any
+
+from gym.runtime.ray_cluster.room_on_nodes import group_name, own_group, remove_groups, what_no_node_has, why_it_waits
 
 KEEPER = "keeper"
 STEP_SECONDS = 0.4
@@ -53,6 +55,7 @@ class StackKeeper:
         self._to_restart: list[str] = []
         self._restarting: dict[str, Any] = {}  # replica -> the pid that shall go
         self._state: dict[str, Any] = {"generation": 0}
+        self._groups_changed = True
         self._ending = False
         self._thread = threading.Thread(target=self._reconcile_for_ever, daemon=True)
         self._thread.start()
@@ -63,6 +66,7 @@ class StackKeeper:
         with self._lock:
             self._kv._internal_kv_put(WANTED, json.dumps(wanted).encode(), overwrite=True, namespace=self._space)
             self._wanted = wanted
+            self._groups_changed = True
 
     def wanted(self) -> dict[str, Any]:
         return self._wanted
@@ -160,6 +164,8 @@ class StackKeeper:
             del self._leaving[id]
         self._roll(orders)
         self._restart_next(orders)
+        if self._groups_changed and orders and not self._leaving and not self._rolling and self._all_made_of(orders):
+            self._try("placement groups", self._remove_groups, orders)
 
     def _roll(self, orders: dict[str, Order]) -> None:
         """What was made from something else is made again, while the others of its instance serve."""
@@ -205,6 +211,15 @@ class StackKeeper:
             for known in (self._actors, self._seen, self._leaving, self._drains, self._looks, self._restarting):
                 known.pop(id, None)
 
+    def _all_made_of(self, orders: dict[str, Order]) -> bool:
+        return all(self._seen.get(id, {}).get("digest") == order["digest"] for id, order in orders.items())
+
+    def _remove_groups(self, orders: dict[str, Order]) -> None:
+        """Those that replicas had before a change, and have left."""
+        own = [one["options"]["own_group"] for one in orders.values() if "own_group" in one["options"]]
+        remove_groups(self._ray, self._namespace, {group_name(self._namespace, one) for one in own})
+        self._groups_changed = False
+
     # Looks
 
     def _look_at_all(self) -> None:
@@ -221,7 +236,7 @@ class StackKeeper:
         ready, _ = self._ray.wait([ref], timeout=0)
         if not ready:
             if waited > SILENT_SECONDS:
-                self._seen[id] = self._silent(id)
+                self._silent(id)
             return
         self._looks.pop(id, None)
         try:
@@ -229,23 +244,29 @@ class StackKeeper:
             if self._restarting.get(id, "") != self._seen[id].get("pid"):
                 self._restarting.pop(id, None)
         except self._ray.exceptions.ActorUnavailableError:
-            self._seen[id] = self._silent(id)
+            self._silent(id)
         except self._ray.exceptions.RayActorError as error:
             self._actors.pop(id, None)  # it was killed for good: the next step makes it again
             self._seen[id] = {"state": "restarting", "detail": str(error).strip().splitlines()[0]}
 
-    def _silent(self, id: str) -> Seen:
-        """Its node is gone, or Ray has found no place for it yet."""
+    def _silent(self, id: str) -> None:
+        """Its node is gone, or Ray has found no place for it yet. It is out of the routes before Ray is asked why."""
         before = self._seen.get(id)
         if before is None or before.get("unplaced"):
-            return {"state": "starting", "detail": self._no_room(id), "unplaced": True}
-        return {**before, "state": "restarting", "detail": "its actor gives no answer; Ray makes it again elsewhere"}
+            why = self._no_room(id, self._why_it_waits)
+            self._seen[id] = {"state": "starting", "detail": why, "unplaced": True}
+            return
+        again = "its actor gives no answer; Ray makes it again elsewhere"
+        self._seen[id] = {**before, "state": "restarting", "detail": again}
+        self._seen[id]["detail"] = self._no_room(id, what_no_node_has) or again
 
-    def _no_room(self, id: str) -> str:
+    def _no_room(self, id: str, say: Callable[..., str]) -> str:
         order = next((one for one in self._wanted["orders"] if one["id"] == id), None)
-        free = {key: round(value, 2) for key, value in self._ray.available_resources().items() if ":" not in key}
-        asked = order["asks"] if order else {}
-        return f"Ray has not placed it yet: it asks for {json.dumps(asked)}, free now {json.dumps(free)}"
+        nodes = [one["Resources"] for one in self._ray.nodes() if one["Alive"]]
+        return say(order, nodes) if order else ""
+
+    def _why_it_waits(self, order: Order, nodes: list[dict[str, float]]) -> str:
+        return why_it_waits(order, nodes, self._ray.available_resources())
 
     # What the others are sent
 
@@ -296,6 +317,9 @@ class StackKeeper:
         options = dict(order["options"])
         if group := options.pop("placement_group", None):
             options["scheduling_strategy"] = self._in_group(**group)
+        if own := options.pop("own_group", None):
+            id = own_group(self._ray, self._namespace, own)
+            options["scheduling_strategy"] = self._in_group(id, own["bundle"])
         return self._actor_class.options(
             name=order["id"],
             namespace=self._namespace,

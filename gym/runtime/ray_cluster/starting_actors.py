@@ -13,8 +13,8 @@ from gym import labels
 from gym.errors import UserError
 from gym.files import write_atomically
 from gym.plan.make import is_loopback
-from gym.plan.model import Plan
-from gym.render.ray_orders import ActorInputs, actor_orders
+from gym.plan.model import Plan, Service
+from gym.render.ray_orders import ActorInputs, actor_options, actor_orders
 from gym.runtime.lateness import Late, ends_at_each_start, not_in_time, start_seconds
 from gym.runtime.local.home import one_command, prepare_home
 from gym.runtime.protocol import Prepared
@@ -53,6 +53,8 @@ def start_actors(home: Path, prepared: Prepared, on_status: OnStatus, *, timeout
         )
         check_room(stack.ray, actor_orders(plan, inputs))
         before = stack.look()
+        if before:
+            refuse_other_groups(Plan.model_validate(before["plan"]), plan)
         note_cluster(place.path, address_of_cluster(stack.ray))
         try:
             keeper = stack.make_keeper()
@@ -80,10 +82,29 @@ def scale_actors(home: Path, replicas: Mapping[str, int], on_status: OnStatus, t
     check_room(stack.ray, orders)
     plan = Plan.model_validate(wanted["plan"])
     services = tuple(one.model_copy(update={"replicas": replicas.get(one.name, one.replicas)}) for one in plan.services)
+    refuse_other_groups(plan, plan.model_copy(update={"services": services}))
     plan = plan.model_copy(update={"services": services})
     with one_command(prepare_home(home)):
         stack.ask(keeper.want.remote(_wanted(plan, orders)))
         return wait_for(stack, plan, on_status, timeout, lambda seen: _is_up(seen, orders))
+
+
+def refuse_other_groups(before: Plan, after: Plan) -> None:
+    """The replicas of an instance lie in one group, which Ray neither grows nor shrinks."""
+    for now in after.services:
+        old = before.service(now.name)
+        if old is None or not (_strategy(old) and _strategy(now)):
+            continue
+        if actor_options(old, {}).get("own_group") != actor_options(now, {}).get("own_group"):
+            raise UserError(
+                f"the replicas of {now.name} have a placement group of their own (`strategy: {_strategy(old)}`), and"
+                " Ray changes neither its strategy nor how many bundles it has nor how large they are.",
+                f"Stop the stack, and start it as it shall be: gym down, gym up … --replicas {now.name}={now.replicas}",
+            )
+
+
+def _strategy(service: Service) -> str:
+    return service.container.ray.strategy if service.container.ray else ""
 
 
 def scaled_orders(wanted: Mapping[str, Any], replicas: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -96,6 +117,8 @@ def scaled_orders(wanted: Mapping[str, Any], replicas: Mapping[str, int]) -> lis
         service = plan.service(name)
         if service is None:
             raise UserError(f"no instance of this stack is called `{name}`.", f"There are: {', '.join(known)}")
+        if len(by_instance.get(name, ())) == count:
+            continue  # each keeps its bundle of a placement group
         ids = service.model_copy(update={"replicas": count}).replica_ids()
         by_instance[name] = [{**known[name], "id": id, "run": {**known[name]["run"], "id": id}} for id in ids]
     return [order for orders in by_instance.values() for order in orders]

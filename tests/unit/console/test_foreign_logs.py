@@ -11,10 +11,12 @@ from typing import Any
 import orjson
 import pytest
 
-from gym.console.viewer.foreign_logs import find_reader
+from gym.console.viewer import inspect_logs
+from gym.console.viewer.foreign_logs import convert, find_reader
 from gym.console.viewer.query import Query, read_query
 from gym.console.viewer.rollout_files import RolloutFiles
 from gym.console.viewer.run_files import RunFiles
+from gym.errors import UserError
 from tests.support.rollout_files import rollout, write_lines
 
 LOGS = Path(__file__).parents[2] / "support" / "foreign_logs"
@@ -202,3 +204,42 @@ def test_other_json_in_a_folder_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "notes.eval").write_text("no archive")
     assert opened(tmp_path, cache=tmp_path / "cache").runs.runs == {}
     assert find_reader(tmp_path / "absent.jsonl") is None
+
+
+@pytest.mark.parametrize("bomb", ["header.json", "samples/1_epoch_1.json", "many samples"])
+def test_an_archive_that_unpacks_beyond_all_measure_is_refused_before_it_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bomb: str
+) -> None:
+    monkeypatch.setattr(inspect_logs, "_MAX_HEAD", 1 << 20)
+    monkeypatch.setattr(inspect_logs, "_MAX_SAMPLE", 2 << 20)
+    monkeypatch.setattr(inspect_logs, "_MAX_ALL", 4 << 20)
+    names = [f"samples/{number}.json" for number in range(20)] if bomb == "many samples" else [bomb]
+    with zipfile.ZipFile(tmp_path / "x.eval", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in names:
+            archive.writestr(name, b" " * (2_000_000 if len(names) > 1 else 3_000_000))
+    with pytest.raises(UserError, match="unpack"):
+        converted(tmp_path / "x.eval")
+    assert not list(tmp_path.rglob("rollouts.jsonl"))
+
+
+def converted(path: Path) -> Path:
+    reader = find_reader(path)
+    assert reader is not None
+    return convert(path, reader, {"XDG_CACHE_HOME": str(path.parent)})
+
+
+def test_an_archive_that_says_less_than_it_unpacks_to_is_read_no_further(tmp_path: Path) -> None:
+    path = tmp_path / "x.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("samples/1.json", b" " * 5_000_000 + b"{}")
+    path.write_bytes(path.read_bytes().replace((5_000_002).to_bytes(4, "little"), (2).to_bytes(4, "little")))
+    with pytest.raises(UserError, match="CRC"):
+        converted(path)
+
+
+def test_names_of_an_archive_that_lead_elsewhere_write_nothing(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.eval", "w") as archive:
+        archive.writestr("samples/../../../outside.json", b"{}")
+        archive.writestr("/samples/outside.json", b"{}")
+    opened(tmp_path / "x.eval", cache=tmp_path / "cache")
+    assert not [path for path in tmp_path.rglob("*") if "outside" in path.name]

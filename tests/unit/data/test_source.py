@@ -6,10 +6,12 @@ import gzip
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
+from gym.data import line_source
 from gym.data.line_source import count_lines, digest_inputs, expand_inputs, read_lines
 from gym.errors import UserError
 from gym.programs import install_command
@@ -123,3 +125,20 @@ def test_a_python_without_zstd_names_the_package(tmp_path: Path) -> None:
     code = hidden + f"from gym.data.line_source import read_lines; list(read_lines(({str(path)!r},)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert f"{install_command('backports.zstd')}, or unzstd it" in done.stderr
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_a_packed_file_that_is_one_line_without_end_is_refused_at_its_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    monkeypatch.setattr(line_source, "_LONGEST", 4 << 20)
+    path = tmp_path / f"bomb.jsonl{ending}"
+    zeros = b"\0" * (256 << 20)
+    path.write_bytes(gzip.compress(zeros, 1) if ending == ".gz" else zstd(zeros))
+    assert path.stat().st_size < 2 << 20
+    tracemalloc.start()
+    with pytest.raises(UserError, match=r"bomb\.jsonl\.\w+:1: the line is longer than 4 MB"):
+        list(read_lines((str(path),)))
+    held = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert held < 32 << 20

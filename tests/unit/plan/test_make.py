@@ -209,3 +209,11 @@ def test_where_spans_are_reported_our_servers_get_the_block_and_the_extra_and_ot
     assert digest_with(traced, "legacy") == digest_with(stack(), "legacy")
     off = stack().model_copy(update={"settings": {**stack().settings, "telemetry": {"content": True}}})
     assert make_plan(off).services[0].extras == ()
+
+
+def test_a_server_with_its_state_in_redis_gets_the_package_for_it() -> None:
+    found = stack()
+    shared = [one.model_copy(update={"fields": {**one.fields, "state": "redis://x"}}) for one in found.instances]
+    extras = {one.name: one.extras for one in make_plan(found.model_copy(update={"instances": tuple(shared)})).services}
+    assert extras["mcqa"] == ("redis",)
+    assert extras["legacy"] == ()

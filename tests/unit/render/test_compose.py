@@ -134,6 +134,11 @@ def test_a_server_that_is_given_a_url_of_this_machine_gets_the_gateway_entry() -
     assert "extra_hosts" not in services["mcqa"]
 
 
+def test_a_server_whose_state_is_at_a_secret_address_gets_it_too() -> None:
+    shared = service("counter", fields={"state": "secret://counter.state"})
+    assert rendered(plan_of(shared))["services"]["counter"]["extra_hosts"] == ["host.docker.internal:host-gateway"]
+
+
 def test_a_model_gets_it_for_urls_that_it_is_given_later() -> None:
     services = rendered(plan_of(service("policy_model", type="responses_api_models")))["services"]
     assert services["policy-model"]["extra_hosts"] == ["host.docker.internal:host-gateway"]

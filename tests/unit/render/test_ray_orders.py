@@ -38,6 +38,22 @@ def test_replicas_spread_unless_a_placement_group_was_named(tmp_path: Path) -> N
     assert "scheduling_strategy" not in options
 
 
+def test_a_strategy_is_a_group_of_its_own_with_a_bundle_for_each_replica(tmp_path: Path) -> None:
+    spread = with_facts(make_service(tmp_path, "judge", replicas=2), gpus=1, ray=RayFacts(strategy="STRICT_SPREAD"))
+    first, second = actor_orders(make_stack(spread), ActorInputs())[:2]
+    facts = {"instance": "judge", "strategy": "STRICT_SPREAD", "count": 2, "asks": {"CPU": 0.1, "GPU": 1}}
+    assert first["options"]["own_group"] == {**facts, "bundle": 0}
+    assert second["options"]["own_group"] == {**facts, "bundle": 1}
+    assert "scheduling_strategy" not in first["options"]
+
+
+def test_a_group_is_made_or_named_and_never_both() -> None:
+    with pytest.raises(ValueError, match="names another one"):
+        RayFacts(strategy="PACK", placement_group="trainer")
+    with pytest.raises(ValueError, match="STRICT_SPREAD"):
+        RayFacts(strategy="WIDE")
+
+
 def test_all_gpus_of_a_node_cannot_be_asked_for(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="gpus: 1"):
         actor_options(with_facts(make_service(tmp_path, "judge"), gpus="all"), {})

@@ -10,8 +10,10 @@ import pytest
 
 from gym.errors import InfraError, UserError
 from gym.render.pack import PackManifest
+from gym.runtime.compose import packed_images
 from gym.runtime.compose.packed_images import explain_pull, extract_pack
 from gym.runtime.compose.packing import EPOCH, PackContent, stage_pack
+from tests.support.tar_bombs import bare_header, sparse
 
 SERVER = "servers/resources/letters"
 
@@ -113,3 +115,22 @@ def test_a_pull_that_fails_says_what_to_do(words: str, kind: type[Exception], to
     error = explain_pull("registry.example:5000/team/x:1", f"Error response from daemon: {words}" if words else "")
     assert isinstance(error, kind)
     assert told in str(error)
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (sparse("pack/a", 1 << 30), "is not a plain file"),
+        (bare_header("pack/a", b"x", 1 << 30), "a header without end"),
+        (bare_header("pack/a", b"L", 1 << 30), "a header without end"),
+        (b"".join(bare_header(f"pack/{number}", tarfile.REGTYPE, 0) for number in range(40)), "more than 20 files"),
+    ],
+    ids=["a sparse file", "a pax header", "a long name", "files without end"],
+)
+def test_what_would_fill_a_disk_or_the_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, why: str
+) -> None:
+    monkeypatch.setattr(packed_images, "MAX_FILES", 20)
+    with pytest.raises(UserError, match=why):
+        extract_pack(io.BytesIO(data + bytes(1024)), tmp_path / "out", "x:1")
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) == 0

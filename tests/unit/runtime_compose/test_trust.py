@@ -13,10 +13,12 @@ import yaml
 
 from gym.errors import UserError
 from gym.plan.model import Plan, SandboxPlan, Service
+from gym.runtime.compose import archive_images
 from gym.runtime.compose.archive import Manifest, find_loosened, load_stack_file, read_saved
 from gym.runtime.compose.archive_images import LOADED, rename_images
 from gym.runtime.compose.trust import override_findings
 from gym.wire.sandbox import Grant
+from tests.support.tar_bombs import bare_header, sparse
 
 SERVICE = Service(name="mcqa", slug="mcqa", type="resources_servers", implementation="mcqa", launch="sdk")
 PLAN = Plan(stack="gym", services=(SERVICE,))
@@ -227,3 +229,24 @@ def test_an_archive_with_a_link_is_refused() -> None:
         archive.addfile(link)
     with pytest.raises(UserError, match="is not a plain file"):
         renamed(whole.getvalue(), ())
+
+
+@pytest.mark.parametrize("within", ["the file", "its images"])
+@pytest.mark.parametrize("kind", ["sparse", "header", "files"])
+def test_a_saved_stack_that_would_fill_a_disk_or_the_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, within: str, kind: str
+) -> None:
+    monkeypatch.setattr(archive_images, "MAX_BLOBS", 20)
+    bombs = {
+        "sparse": sparse("gym-stack.json", 1 << 30),
+        "header": bare_header("gym-stack.json", b"x", 1 << 30),
+        "files": b"".join(bare_header(f"x{number}", tarfile.REGTYPE, 0) for number in range(40)),
+    }
+    data = bombs[kind] + bytes(1024)
+    if within == "the file":
+        (tmp_path / "x.tar").write_bytes(data)
+        with pytest.raises(UserError, match="plain file|without end|more than"):
+            read_saved(tmp_path / "x.tar")
+    else:
+        with pytest.raises(UserError, match="plain file|without end|more than"):
+            renamed(data, ())

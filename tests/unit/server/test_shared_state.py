@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from gym.errors import GymError, UserError
 from gym.http.pool import HttpClient, Reply
+from gym.http.redis_link import RedisRefused
 from gym.labels import HEADER_CALL
 from gym.server import ResourcesServer, Row, VerifyRequest, tool
 from gym.server.gymnasium import GymnasiumServer
 from gym.server.replicas import Peers, Replica
 from gym.server.rollout_client import RolloutClient
+from gym.server.shared_sessions import SharedSessions
 from gym.server.state_types import state_adapter
 from gym.server.testing import running
 from tests.support.own_redis import PrivateRedis
@@ -102,6 +105,35 @@ async def test_any_replica_serves_a_session_and_verify_ends_it(redis: PrivateRed
         assert (await ask(http, f"{two}/close_session", b"{}", closed)).body == b'{"closed":true}'
         assert (await ask(http, f"{one}/close_session", b"{}", closed)).body == b'{"closed":false}'
     assert "a-canary" not in (redis.folder / "redis.log").read_text("utf-8")
+
+
+async def test_over_tls_with_a_certificate_of_its_own(tmp_path: Path) -> None:
+    redis = PrivateRedis(tmp_path, "a-canary-of-state", tls=True)
+    try:
+        async with replicas(redis, state=f"{redis.url}?ssl_ca_certs={tmp_path / 'ca.pem'}") as (one, two, http):
+            cookie = await seed(http, one)
+            assert (await ask(http, f"{two}/add", b'{"amount": 5}', cookie)).body == b"15"
+        sessions = SharedSessions(redis.url, "counter", TypeAdapter(Count), 60)
+        with pytest.raises(RedisRefused, match="certificate that is not known here") as refused:
+            await sessions.begin()
+        await sessions.aclose()
+        assert "ssl_ca_certs=FILE" in str(refused.value)
+        assert "a-canary" not in str(refused.value)
+    finally:
+        redis.close()
+
+
+async def test_a_valkey_does_as_well_as_a_redis(tmp_path: Path) -> None:
+    valkey = PrivateRedis(tmp_path, "a-canary-of-state", program="valkey-server")
+    try:
+        url = f"valkey{valkey.url.removeprefix('redis')}"
+        async with replicas(valkey, state=url) as (one, two, http):
+            cookie = await seed(http, one)
+            assert (await ask(http, f"{two}/add", b'{"amount": 5}', cookie, b"c")).body == b"15"
+            assert (await ask(http, f"{one}/add", b'{"amount": 5}', cookie, b"c")).body == b"15"
+            assert b'"reward":15.0' in (await ask(http, f"{one}/verify", VERIFY, cookie, b"v")).body
+    finally:
+        valkey.close()
 
 
 async def test_concurrent_calls_of_one_session_lose_no_update(redis: PrivateRedis) -> None:

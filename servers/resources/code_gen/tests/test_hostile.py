@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import rows
 from app import CodeGen
 
 from gym.runtime.trial_broker import TrialAccess
@@ -74,3 +77,10 @@ async def test_a_package_that_the_sandbox_lacks_is_a_failure_and_not_the_answers
             assert (status, body["reward"]) == (200, 0.0), (code, body)
         right = "try:\n    import no_such_package\nexcept ImportError:\n    print(2)"
         assert (await graded(caller, right))[1]["reward"] == 1.0
+
+
+def test_packed_tests_that_unfold_beyond_all_measure_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "MAX_UNPACKED", 1 << 20)
+    packed = base64.b64encode(zlib.compress(b'{"inputs": ["' + b"1" * (64 << 20) + b'"], "outputs": ["2"]}')).decode()
+    with pytest.raises(ValueError, match="no base64 of zlib of JSON"):
+        rows.UnitTests.model_validate({"packed": packed})

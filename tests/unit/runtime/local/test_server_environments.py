@@ -11,6 +11,7 @@ import pytest
 from gym.errors import StartFailed, UserError
 from gym.plan.model import Service
 from gym.programs import run_program
+from gym.runtime.local import server_environments
 from gym.runtime.local.server_environments import describe_environment, prepare_environment, prepare_environments
 from gym.venvs import cache_dir
 from tests.support.stacks import make_service, make_stack
@@ -186,3 +187,13 @@ def test_extras_that_a_stack_asks_for_are_installed_beside_the_requirements(tmp_
     traced = describe_environment(service.model_copy(update={"extras": ("otel",)}), cache)
     assert traced.digest != describe_environment(service, cache).digest
     assert any(line.startswith("opentelemetry-sdk") for line in traced.more)
+
+
+def test_the_package_of_a_state_in_redis_is_installed_where_this_python_has_none(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_service(tmp_path, "plain").model_copy(update={"extras": ("redis",)})
+    for there, needed in ((True, False), (False, True)):
+        monkeypatch.setattr(server_environments, "find_spec", lambda _, there=there: there or None)
+        assert server_environments._needs_one(service) is needed
+    assert "redis>=5.2,<9" in describe_environment(service, cache).more

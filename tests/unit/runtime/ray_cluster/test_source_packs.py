@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from gym.errors import UserError
 from gym.runtime.ray_cluster import source_packs
-from gym.runtime.ray_cluster.node_files import unpack
+from gym.runtime.ray_cluster.node_files import NotMade, unpack
 from gym.runtime.ray_cluster.source_packs import pack_service
 from tests.support.stacks import make_service
 
@@ -63,3 +66,18 @@ def test_an_image_is_no_actor(tmp_path: Path) -> None:
     image = service.model_copy(update={"container": service.container.model_copy(update={"image": "mcqa:1"})})
     with pytest.raises(UserError, match="--runtime compose"):
         pack_service(image)
+
+
+@pytest.mark.parametrize("kind", ["another pack", "a path", "a link"])
+def test_a_node_unpacks_nothing_else_and_nothing_outside_of_its_folder(tmp_path: Path, kind: str) -> None:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        entry = tarfile.TarInfo("../../outside" if kind == "a path" else "inside")
+        if kind == "a link":
+            entry.type, entry.linkname = tarfile.SYMTYPE, "../../../outside"
+        archive.addfile(entry)
+    key = "0" * 64 if kind == "another pack" else hashlib.sha256(data.getvalue()).hexdigest()
+    with pytest.raises((NotMade, tarfile.FilterError)):
+        unpack(tmp_path / "a" / "cache", key, lambda _: data.getvalue())
+    assert not list(tmp_path.rglob("outside"))
+    assert not list(tmp_path.rglob(".complete"))

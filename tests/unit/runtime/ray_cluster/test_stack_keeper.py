@@ -76,6 +76,7 @@ class SmallCluster:
     def __init__(self) -> None:
         self.actors: dict[str, ClusterActor] = {}
         self.made: list[str] = []
+        self.has = {"CPU": 4.0}
         self.killed: list[str] = []
         self.refused, self.refusals = "", 0
         self.util = SimpleNamespace(list_named_actors=self._named)
@@ -114,6 +115,9 @@ class SmallCluster:
         assert no_restart
         self.killed.append(actor.order["id"])
         self.actors.pop(actor.order["id"], None)
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"Alive": True, "Resources": self.has}, {"Alive": False, "Resources": {"CPU": 64.0}}]
 
     def available_resources(self) -> dict[str, float]:
         return {"CPU": 1.0, "node:10.0.0.1": 1.0}
@@ -231,7 +235,9 @@ def test_what_ray_finds_no_place_for_says_what_it_asks_for(keeper: StackKeeper, 
     waiting.silent = True
     keeper.want(wanted({**order("big-1", instance="big"), "asks": {"CPU": 4}}))
     until(lambda: "asks for" in keeper.look()["replicas"][0]["detail"])
-    assert '{"CPU": 4}, free now {"CPU": 1.0}' in keeper.look()["replicas"][0]["detail"]
+    assert keeper.look()["replicas"][0]["detail"].endswith("it asks for CPU 4, free now CPU 1")
+    cluster.has = {"CPU": 2.0}  # its node was lost
+    until(lambda: "no node of the cluster has that: the most is CPU 2" in keeper.look()["replicas"][0]["detail"])
     waiting.silent = False
 
 
