@@ -17,6 +17,8 @@ from gym.files import write_atomically
 from gym.plan.model import Plan, Service
 from gym.render.console_document import console_document
 from gym.render.traefik import traefik_dynamic, traefik_static
+from gym.render.unused_certificate import FILE as UNUSED_CERTIFICATE
+from gym.render.unused_certificate import unused_certificate
 from gym.runtime.local.home import Home, folder_id
 from gym.runtime.local.specs import DYNAMIC_FILE, DYNAMIC_FOLDER, STATIC_FILE, redacted_plan
 from gym.runtime.status import ReplicaStatus
@@ -54,6 +56,7 @@ class Publisher:
         static = traefik_static(plan, directory=str(directory), access_log=access_log)
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._put(self._home.traefik / STATIC_FILE, static)
+        self._put(directory / UNUSED_CERTIFICATE, unused_certificate())
         self._put(self._home.plan, _json(redacted_plan(plan)))
         self._put(self._home.console, _json(console_document(plan)))
 
