@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from gym.cli import console
 from gym.files import asset_dir, write_atomically
@@ -22,6 +21,7 @@ from gym.render.observability import (
 )
 
 __all__ = ["compose_file", "show_addresses", "with_trace_store", "write_for_containers", "write_for_programs"]
+
 
 def compose_file(home: Path) -> Path:
     """What is merged over the stack's own file."""

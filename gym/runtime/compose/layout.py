@@ -33,9 +33,9 @@ from gym.render.compose_settings import launch_text, settings_files
 from gym.render.console_document import console_document
 from gym.render.override_file import adapt_override
 from gym.render.routes import next_discovery, router_text
+from gym.render.traefik import traefik_static
 from gym.render.unused_certificate import FILE as UNUSED_CERTIFICATE
 from gym.render.unused_certificate import unused_certificate
-from gym.render.traefik import traefik_static
 from gym.render.wanted_stack import discovery_of, wanted_of
 from gym.runtime.compose.catalog_copies import write_catalog
 from gym.runtime.compose.router_probe import router_url

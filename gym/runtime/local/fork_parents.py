@@ -1,6 +1,6 @@
 """Servers of one interpreter start as forks of a process that has imported the SDK: in milliseconds, its pages shared.
 
-The only server of an interpreter starts by itself; the parent is started where there are two, and serves all that follow.
+The only server of an interpreter starts by itself; the parent is started where there are two, for all of them.
 Where anything is amiss with it, servers start by themselves, as everywhere else.
 """
 
