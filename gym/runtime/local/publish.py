@@ -35,6 +35,8 @@ class Publisher:
         self._texts: dict[Path, str] = {}
         self._missed: set[Path] = set()
         self._folder_seen: tuple[int, int] | None = None
+        self._routes: tuple[Plan, Discovery, str] | None = None  # what the router's text was made from
+        self._routes_text = ""
 
     def publish(self, plan: Plan, replicas: Sequence[ReplicaStatus], *, router: str, console: str) -> None:
         """Called at every change of a replica's state."""
@@ -46,8 +48,10 @@ class Publisher:
             self._last = found.model_copy(update={"generation": self._last.generation + 1})
         self._put(self._home.discovery, self._last.model_dump_json())
         self._put(self._home.notes / REPLICAS, ReplicaNotes(_notes(replicas)).model_dump_json())
-        dynamic = self._home.traefik / DYNAMIC_FOLDER / DYNAMIC_FILE
-        self._put(dynamic, traefik_dynamic(plan, self._last, console=console))
+        routes = (plan, self._last, console)
+        if routes != self._routes:  # 10 ms and more, and most changes of a state are none of a route
+            self._routes, self._routes_text = routes, traefik_dynamic(plan, self._last, console=console)
+        self._put(self._home.traefik / DYNAMIC_FOLDER / DYNAMIC_FILE, self._routes_text)
 
     def write_plan(self, plan: Plan) -> None:
         """Written before anything starts. The console re-reads its own by itself."""
