@@ -72,9 +72,9 @@ class EarlySupervisor:
         except OSError:
             self.drop()
             return False
-        os.waitpid(self._pid, 0)
+        _, status = os.waitpid(self._pid, 0)
         self._forget()
-        return True
+        return status == 0  # else it was killed before it had read this
 
     def drop(self) -> None:
         """It is not needed."""
