@@ -100,6 +100,27 @@ print(*(loaded & {"fastapi", "starlette", "openai", "yaml", "jinja2", "rich"}))
     assert not loaded
 
 
+def test_a_stack_starts_without_what_its_start_does_not_need() -> None:
+    """The command asks and waits; its supervisor, a fork of it, has the event loop."""
+    script = """
+import sys, gym.cli.main, gym.cli.app, gym.cli.commands.up, gym.runtime.local.local_runtime, gym.runtime.local.starting
+unwanted = {"asyncio", "http.client", "jinja2", "httpx", "docker", "gym.broker", "gym.render.compose", "gym.http.pool"}
+print(*(unwanted & set(sys.modules)))
+"""
+    loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
+    assert not loaded
+
+
+def test_a_console_starts_without_what_only_some_of_its_pages_need() -> None:
+    script = """
+import sys, gym.console.__main__
+unwanted = {"yaml", "jinja2", "httpx", "fastapi", "rich", "typer", "openai", "gym.trainers", "gym.plan", "gym.broker"}
+print(*(unwanted & set(sys.modules)))
+"""
+    loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
+    assert not loaded
+
+
 def test_every_package_of_the_checkout_has_a_place_in_the_order() -> None:
     packages = {package_of(path) for path in sources()}
     assert packages == set(ORDER)

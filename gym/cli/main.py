@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 
 from gym.cli.boundary import exit_code, interruptible
 from gym.cli.overview import overview
@@ -62,11 +63,33 @@ def run(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:2] == ["rollouts", "merge"]:  # `gym rollouts merge` is where one looks for it
         del arguments[0]
+    if argv is None and starts_local_stack(arguments):
+        supervised = _begin_supervisor()
+        if supervised is not None:
+            return supervised
     try:
         with interruptible():
             return exit_code(lambda: _call(arguments))
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
+
+
+def starts_local_stack(arguments: Sequence[str]) -> bool:
+    """As far as can be told without a parser; what is not told costs time and nothing else."""
+    named = "--runtime=local" in arguments or ("--runtime", "local") in pairwise(arguments)
+    return arguments[:1] == ["up"] and named and not {"--help", "-h"} & set(arguments)
+
+
+def _begin_supervisor() -> int | None:
+    """None in the command. In the supervisor, which is a fork: how it ended."""
+    from gym.runtime.local.early_supervisor import EARLY  # noqa: PLC0415  (for those that start a stack of processes)
+
+    given = EARLY.begin()
+    if given is None:
+        return None
+    from gym.runtime.local import supervisor  # noqa: PLC0415  (only in the fork)
+
+    return supervisor.main(given)
 
 
 def _call(arguments: Sequence[str]) -> int:

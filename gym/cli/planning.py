@@ -7,7 +7,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gym.broker.config import BrokerSettings
 from gym.config import StackConfig
 from gym.errors import ConfigError, Problem, UserError
 from gym.http.tracing import can_trace
@@ -37,16 +36,17 @@ def check_tracing(loaded: StackConfig) -> None:
 
 def check_settings(broker: SandboxPlan) -> None:
     """Otherwise they would be read in the log of a broker that does not start."""
+    from gym.broker.config import BrokerSettings  # noqa: PLC0415  (32 ms, and most stacks have no broker)
+
     try:
         BrokerSettings.model_validate(broker.settings)
     except ValidationError as error:
-        raise ConfigError([_problem(one) for one in error.errors()]) from None
+        raise ConfigError([_problem(one, [*BrokerSettings.model_fields]) for one in error.errors()]) from None
 
 
-def _problem(error: Any) -> Problem:
+def _problem(error: Any, known: list[str]) -> Problem:
     key = ".".join(("sandbox_settings", *map(str, error["loc"])))
     if error["type"] != "extra_forbidden":
         return Problem(f"{error['msg']}; found {error['input']!r}", key=key, hint="docs/sandboxes.md lists them.")
-    known = list(BrokerSettings.model_fields)
     near = difflib.get_close_matches(str(error["loc"][-1]), known, n=2)
     return Problem("no such setting", key=key, hint=f"Did you mean {' or '.join(near)}?" if near else ", ".join(known))

@@ -9,7 +9,6 @@ from gym.cli import console
 from gym.cli.live_status import live_status
 from gym.cli.planning import plan_stack
 from gym.cli.profiles import ProfileOf
-from gym.cli.sandbox.build_progress import show_builds
 from gym.cli.stack_session import StackSession
 from gym.cli.summary import show_started
 from gym.config import StackConfig, collect_secrets
@@ -49,7 +48,7 @@ class StackStarter(NamedTuple):
             with live_status(f"starting stack '{self.stack}'") as on_status:
                 status = runtime.up(home, prepared, on_status, timeout=self.timeout)
             if plan.sandbox is not None:
-                show_builds(self.session)
+                _show_builds(self.session)
             show_started(status, prepared.plan)
             if self.profile:
                 self.profile.end(home, plan, status.router)
@@ -70,6 +69,12 @@ class StackStarter(NamedTuple):
         """An `env.yaml` counts also before it is written."""
         named = (*map(Path, loaded.files), *self.configs, Path("env.yaml"))
         return tuple(dict.fromkeys(path.absolute() for path in named))
+
+
+def _show_builds(session: StackSession) -> None:
+    from gym.cli.sandbox.build_progress import show_builds  # noqa: PLC0415  (an HTTP client, for stacks with a broker)
+
+    show_builds(session)
 
 
 def _show_changes(changes: tuple[Change, ...]) -> None:

@@ -24,8 +24,9 @@ from gym.runtime.local.child_process import ProcessSpec
 from gym.runtime.local.home import Home
 from gym.runtime.local.listeners import address_of, reserve_port
 from gym.runtime.local.process_logs import tail_from
-from gym.runtime.local.sidecar_processes import SidecarCheck, check_sidecars, make_folders, sidecar_spec
-from gym.runtime.local.specs import StackOrder
+from gym.runtime.local.sidecar_folders import check_sidecars, make_folders
+from gym.runtime.local.sidecar_processes import SidecarCheck, sidecar_spec
+from gym.runtime.local.stack_order import StackOrder
 
 READY_SECONDS: Final = 120.0  # on however busy a machine
 STOP_SECONDS: Final = 10.0

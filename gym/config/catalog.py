@@ -16,7 +16,6 @@ from gym.config.aliases import KIND, SERVER_TYPES, other_names
 from gym.config.assets import list_folder, unique_paths
 from gym.config.instance_keys import FACTS
 from gym.config.nodes import Node, did_you_mean, find, plain, walk
-from gym.config.yaml_source import read_yaml
 from gym.errors import ConfigError, UserError
 from gym.wire.server_types import ServerType
 
@@ -189,6 +188,8 @@ def _is_server(folder: Path) -> bool:
 
 
 def _read(config: Path) -> Node:
+    from gym.config.yaml_source import read_yaml  # noqa: PLC0415  (20 ms, and a console reads no catalogue at its start)
+
     try:
         return read_yaml(config, str(config))
     except ConfigError:

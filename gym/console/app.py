@@ -36,7 +36,6 @@ from gym.console.upstream_addresses import MAX_BYTES, UpstreamAdmin
 from gym.console.vanished import Vanished
 from gym.errors import GymError, UserError
 from gym.http.pool import HttpClient
-from gym.trainers import shares
 from gym.wire.discovery import Discovery
 from gym.wire.failures import NO_ROUTE, RolloutError
 from gym.wire.foreign_pages import Why, refusal_words
@@ -60,6 +59,7 @@ PAGES = [
     ),
     *("/metrics", "/global_config_dict_yaml", "/server_instances", "/admin/models/NAME/upstreams"),
 ]
+SHARES = "/shares"  # gym.trainers.shares.PATH
 STREAM_COMMAND_BYTES = 64 * 1024
 HEALTH = ("/healthz", "/livez", "/readyz", "/health")
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
@@ -112,7 +112,7 @@ def make_app(deps: Deps) -> Starlette:
         Route("/vanished", console.vanished),
         Route("/rollouts", console.rollouts, methods=["POST"]),
         Route("/rollouts/{id}", console.steer, methods=["GET", "POST"]),
-        Route(shares.PATH, console.shares, methods=["GET", "POST"]),
+        Route(SHARES, console.shares, methods=["GET", "POST"]),
         Route("/admin/models/{name:path}/upstreams", console.upstreams, methods=["GET", "PUT", "DELETE"]),
         *(Route(path, console.health) for path in HEALTH),
         Route("/s/{rest:path}", console.unrouted, methods=METHODS),
@@ -272,6 +272,8 @@ class Console:
 
     async def shares(self, request: Request) -> Response:
         """A stream claims its part of the stack's places; or: who has a part."""
+        from gym.trainers import shares  # noqa: PLC0415 (for trainers, as above)
+
         claims = self._streams.claims
         if request.method == "GET":
             return _json({"shares": claims.view()})

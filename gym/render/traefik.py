@@ -70,7 +70,7 @@ def traefik_static(
         "global": {"checkNewVersion": False, "sendAnonymousUsage": False},
         "entryPoints": entry_points,
         "providers": {
-            "providersThrottleDuration": "200ms",  # two seconds by default: a new replica would wait that long
+            "providersThrottleDuration": "100ms",  # two seconds by default: a new replica would wait that long
             "file": {"directory": directory, "watch": True},
         },
         "metrics": {"prometheus": {"manualRouting": True, "addRoutersLabels": True, "buckets": [*BUCKETS]}},

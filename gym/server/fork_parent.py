@@ -53,8 +53,10 @@ def main() -> int:
 
 def _serve_orders(supervisor: socket.socket) -> Order | None:
     """An order, in the fork that shall be it; None in the parent, when its supervisor is gone."""
+    gc.disable()  # it would look at what is imported again and again
     for name in PRELOADED:
         import_module(f"gym.server.{name}")
+    gc.enable()
     gc.collect()
     gc.freeze()  # a collection in a fork would write to every page that they share
     ended, wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

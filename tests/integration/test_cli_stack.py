@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from gym.runtime.local.home import Home
+from gym.runtime.local.pid_file import read_record
 from tests.support.cli import GYM, Terminal, environment, gym
+from tests.support.stacks import until
 
 UP = ("up", "mcqa", "--model", "scripted", "--runtime", "local", "--port", "0")
 LATENCY = "policy_model.responses_api_models.scripted.latency_seconds"
@@ -260,3 +263,23 @@ def _command_lines() -> list[str]:
     listed = subprocess.run(["ps", "-eww", "-o", "pid=,args="], capture_output=True, text=True, check=True).stdout
     own = str(os.getpid())
     return [line for line in listed.splitlines() if line.split(maxsplit=1)[0] != own]
+
+
+def test_a_killed_supervisor_of_gym_up_is_followed_by_one_that_takes_the_servers_over(folder: Path) -> None:
+    """The first one is a fork of the command; the one that follows starts from nothing."""
+    assert gym(*UP, cwd=folder).returncode == 0
+    home = Home(folder / ".gym" / "gym")
+    before, served_by = read_record(home), pid_of("mcqa-1", folder)
+    assert before is not None
+    os.kill(before.supervisor.pid, signal.SIGKILL)
+    until(lambda: (found := read_record(home)) is not None and found.supervisor != before.supervisor)
+    until(lambda: json.loads(gym("ps", "--json", cwd=folder).stdout or "{}").get("healthy", False))
+    assert pid_of("mcqa-1", folder) == served_by
+    assert gym("down", cwd=folder).returncode == 0
+
+
+def test_a_command_that_refuses_leaves_no_process(folder: Path) -> None:
+    refused = gym("up", "no_such_server", "--runtime", "local", cwd=folder)
+    assert refused.returncode == 1
+    assert "no_such_server" in refused.stderr
+    assert processes_of(folder) == []

@@ -23,7 +23,8 @@ from gym.cli.options import (
     Strict,
 )
 from gym.cli.planning import plan_stack
-from gym.cli.profiles import Profile, compose_file, write_for_containers
+from gym.cli.profile_files import compose_file, write_for_containers
+from gym.cli.profiles import Profile
 from gym.cli.relative_paths import relative
 from gym.cli.rendering import ENGINE_TEXTS, Target, engine_texts, render_plan
 from gym.cli.stack_request import load_named

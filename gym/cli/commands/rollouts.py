@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from gym.cli import console
-from gym.cli.caller_token import read_token
 from gym.cli.options import DEFAULT_STACK, StackName
-from gym.cli.progress import follow_progress, show_summary
-from gym.cli.queue_address import read_queue_options
-from gym.cli.rollout_inputs import find_rows, parse_params, parse_shard
-from gym.cli.stack_session import router_of
-from gym.cli.unhealthy import none_unhealthy, unhealthy_in, with_unhealthy
-from gym.collect import CollectOptions, OnEvent, Summary, run_collection
-from gym.collect.log_to import RunLogs, check_loggers
 
 Named = Annotated[
     list[str] | None,
@@ -114,10 +102,12 @@ def command(
     stack: StackName = DEFAULT_STACK,
 ) -> int:
     """Collect verified rollouts: gym rollouts mcqa -o mcqa.jsonl --repeats 4."""
-    check_loggers(log_to or [])
-    inputs, agent = find_rows(named or [], rows or [], agent, split, configs)
-    options = CollectOptions(
-        stack_url=url or router_of(stack),
+    from gym.cli import collecting  # noqa: PLC0415  (a collector: 0.3 s of CPU, and the help needs none)
+
+    collecting.check_loggers(log_to or [])
+    inputs, agent = collecting.find_rows(named or [], rows or [], agent, split, configs)
+    options = collecting.CollectOptions(
+        stack_url=url or collecting.router_of(stack),
         inputs=inputs,
         output=output,
         agent=agent,
@@ -128,33 +118,15 @@ def command(
         max_attempts=max_attempts,
         max_pause=max_pause,
         drain=drain,
-        shard=parse_shard(shard),
-        params=parse_params(params),
+        shard=collecting.parse_shard(shard),
+        params=collecting.parse_params(params),
         fill_tools=tools == "auto",
         fresh=fresh,
         skip_bad_rows=skip_bad_rows,
         accept_changes=accept_changes,
         through_router=through_router,
-        token=read_token(token_file, os.environ),
-        queue=read_queue_options(queue, queue_name, queue_lease, os.environ),
+        token=collecting.read_token(token_file),
+        queue=collecting.read_queue(queue, queue_name, queue_lease),
     )
-    with follow_progress(bad_rows=skip_bad_rows, as_json=as_json) as on_event:
-        look = none_unhealthy if url else partial(unhealthy_in, stack)
-        summary = _collect(options, with_unhealthy(on_event, look), log_to or [])
-    if as_json:
-        console.show_json(summary.to_dict())
-    else:
-        show_summary(summary)
-    return summary.exit_code
-
-
-def _collect(options: CollectOptions, on_event: OnEvent, log_to: Sequence[str]) -> Summary:
-    shown = options.identity("")
-    config = {name: value for name, value in shown.items() if name not in ("schema", "data")}
-    logs = RunLogs(log_to, options.output, config, on_event)
-    summary = None
-    try:
-        summary = run_collection(options, logs.on_event)
-    finally:
-        logs.close(summary)
-    return summary
+    watched = "" if url else stack
+    return collecting.collect(options, watched, log_to or [], bad_rows=skip_bad_rows, as_json=as_json)

@@ -18,7 +18,6 @@ from gym.console.stack.log_tails import LogTails
 from gym.console.stack.stack_view import StackParts, StackView
 from gym.errors import UserError
 from gym.http.pool import HttpClient
-from gym.render.yaml_text import escape_interpolation, to_yaml
 from gym.wire.discovery import Discovery
 
 API: Final = "/view/api/stack"
@@ -73,6 +72,8 @@ class _StackPages:
 
     def config(self, _: Request) -> Response:
         """As it was when the stack was planned, secrets masked."""
+        from gym.render.yaml_text import escape_interpolation, to_yaml  # noqa: PLC0415 (20 ms, for who looks at it)
+
         return json_reply({"text": to_yaml(escape_interpolation(redact(self._sources.config().config)))})
 
     def logs(self, _: Request) -> Response:

@@ -34,6 +34,8 @@ from gym.render.console_document import console_document
 from gym.render.override_file import adapt_override
 from gym.render.routes import next_discovery, router_text
 from gym.render.traefik import traefik_static
+from gym.render.unused_certificate import FILE as UNUSED_CERTIFICATE
+from gym.render.unused_certificate import unused_certificate
 from gym.render.wanted_stack import discovery_of, wanted_of
 from gym.runtime.compose.catalog_copies import write_catalog
 from gym.runtime.compose.router_probe import router_url
@@ -166,6 +168,7 @@ def write_parts(layout: Layout, plan: Plan, state: State) -> None:
     write_atomically(layout.traefik / "static.yml", static_text(plan), mode=SHARED)
     write_atomically(layout.home / "discovery" / "console.json", _json(console_document(plan)), mode=SHARED)
     prepare_folders(layout, state)
+    write_atomically(layout.routes.parent / UNUSED_CERTIFICATE, unused_certificate(), mode=SHARED)
     write_catalog(layout.catalog, search_roots(Path.cwd(), os.environ))
 
 

@@ -13,7 +13,7 @@ from typing import IO, Final
 import orjson
 from pydantic import ValidationError
 
-from gym.runtime.local.specs import StackOrder
+from gym.runtime.local.stack_order import StackOrder
 from gym.runtime.local.warden import KEPT, ORDER, STORE
 
 SOCKET: Final = "socket."

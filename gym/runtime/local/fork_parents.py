@@ -1,6 +1,6 @@
 """Servers of one interpreter start as forks of a process that has imported the SDK: in milliseconds, its pages shared.
 
-The first server of an interpreter starts by itself; the parent is started for the second, and serves all that follow.
+The only server of an interpreter starts by itself; the parent is started where there are two, for all of them.
 Where anything is amiss with it, servers start by themselves, as everywhere else.
 """
 
@@ -52,6 +52,11 @@ class ForkParents:
         self._folder = folder
         self._parents: dict[Key, _ForkParent] = {}
         self._wanted: defaultdict[Key, set[str]] = defaultdict(set)
+
+    def expect(self, spec: ProcessSpec) -> None:
+        """It will be started soon: then the first of several need not start by itself."""
+        if (key := _key(spec)) is not None:
+            self._wanted[key].add(spec.id)
 
     async def start(
         self, spec: ProcessSpec, listener: socket.socket | None, remember: Remember, *, tied: bool

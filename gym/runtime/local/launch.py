@@ -36,6 +36,8 @@ def find_supervisor(home: Home) -> socket.socket | None:
 
 def launch_supervisor(home: Home) -> socket.socket:
     """We bind its control socket, so it answers from its first moment on."""
+    from gym.runtime.local.early_supervisor import EARLY  # noqa: PLC0415  (most commands start no stack)
+
     try:
         listener = bind_control(home)
         log = home.log("supervisor").open("ab")
@@ -45,15 +47,16 @@ def launch_supervisor(home: Home) -> socket.socket:
     command = [*script, str(SCRIPTS / "warden.py"), "--", sys.executable, "-P", "-m", SUPERVISOR, str(home.path)]
     with listener, log:
         connection = connect(home)
-        subprocess.run(
-            [*script, str(SCRIPTS / "detach.py"), str(listener.fileno()), "--", *command],
-            cwd=home.path,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            pass_fds=(listener.fileno(),),
-            check=True,
-        )
+        if not EARLY.hand_over(home.path, listener, log):
+            subprocess.run(
+                [*script, str(SCRIPTS / "detach.py"), str(listener.fileno()), "--", *command],
+                cwd=home.path,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(listener.fileno(),),
+                check=True,
+            )
     if connection is None:
         raise supervisor_ended(home)
     return connection

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gym.errors import UserError
+from gym.runtime.local.warden import STORE
 
 BACKLOG = 2048
 LOOPBACK = "127.0.0.1"
@@ -113,10 +114,11 @@ def _listening_inodes(port: int) -> Iterator[str]:
 
 
 def _describe(pid: str) -> str:
-    argv = Path("/proc", pid, "cmdline").read_bytes().decode("utf-8", "replace").rstrip("\0").split("\0")
+    words = Path("/proc", pid, "cmdline").read_bytes().decode("utf-8", "replace").replace("\0", " ").rstrip()
     # The supervisor, or its warden; what follows the folder are descriptors.
-    what = f"the stack in {argv[argv.index(SUPERVISOR) + 1]}" if SUPERVISOR in argv else " ".join(argv)[:120]
-    return f"pid {pid} ({what})"
+    _, owner, rest = words.partition(f" {SUPERVISOR} ")
+    folder = rest.partition(f" {STORE} ")[0]
+    return f"pid {pid} ({f'the stack in {folder}' if owner else words[:120]})"
 
 
 def _holder_by_lsof(port: int) -> str:

@@ -26,8 +26,9 @@ from gym.runtime.local.process_logs import rotate
 from gym.runtime.local.publish import Publisher
 from gym.runtime.local.remains import Remains
 from gym.runtime.local.replica_process import World
-from gym.runtime.local.sidecar_processes import make_folders
-from gym.runtime.local.specs import CONSOLE, ROUTER, StackOrder, console_spec
+from gym.runtime.local.sidecar_folders import make_folders
+from gym.runtime.local.specs import CONSOLE, ROUTER, console_spec
+from gym.runtime.local.stack_order import StackOrder
 from gym.runtime.local.start_waits import StartDeadline, deadline_for, settles, wait_healthy, wait_routed
 from gym.runtime.sandbox_access import HAND_OVER, TOKENS, config_path, write_config
 from gym.runtime.status import StackStatus

@@ -18,7 +18,6 @@ from gym.runtime.local.sidecar_processes import order_with_addresses, sidecar_ro
 from gym.runtime.local.specs import (
     CONSOLE,
     ROUTER,
-    StackOrder,
     addresses_for,
     console_member,
     console_spec,
@@ -29,6 +28,7 @@ from gym.runtime.local.specs import (
     service_member,
     service_spec,
 )
+from gym.runtime.local.stack_order import StackOrder
 from gym.wire.stack_names import SANDBOX
 
 

@@ -17,6 +17,8 @@ from gym.files import write_atomically
 from gym.plan.model import Plan, Service
 from gym.render.console_document import console_document
 from gym.render.traefik import traefik_dynamic, traefik_static
+from gym.render.unused_certificate import FILE as UNUSED_CERTIFICATE
+from gym.render.unused_certificate import unused_certificate
 from gym.runtime.local.home import Home, folder_id
 from gym.runtime.local.specs import DYNAMIC_FILE, DYNAMIC_FOLDER, STATIC_FILE, redacted_plan
 from gym.runtime.status import ReplicaStatus
@@ -33,6 +35,8 @@ class Publisher:
         self._texts: dict[Path, str] = {}
         self._missed: set[Path] = set()
         self._folder_seen: tuple[int, int] | None = None
+        self._routes: tuple[Plan, Discovery, str] | None = None  # what the router's text was made from
+        self._routes_text = ""
 
     def publish(self, plan: Plan, replicas: Sequence[ReplicaStatus], *, router: str, console: str) -> None:
         """Called at every change of a replica's state."""
@@ -44,8 +48,10 @@ class Publisher:
             self._last = found.model_copy(update={"generation": self._last.generation + 1})
         self._put(self._home.discovery, self._last.model_dump_json())
         self._put(self._home.notes / REPLICAS, ReplicaNotes(_notes(replicas)).model_dump_json())
-        dynamic = self._home.traefik / DYNAMIC_FOLDER / DYNAMIC_FILE
-        self._put(dynamic, traefik_dynamic(plan, self._last, console=console))
+        routes = (plan, self._last, console)
+        if routes != self._routes:  # 10 ms and more, and most changes of a state are none of a route
+            self._routes, self._routes_text = routes, traefik_dynamic(plan, self._last, console=console)
+        self._put(self._home.traefik / DYNAMIC_FOLDER / DYNAMIC_FILE, self._routes_text)
 
     def write_plan(self, plan: Plan) -> None:
         """Written before anything starts. The console re-reads its own by itself."""
@@ -54,6 +60,7 @@ class Publisher:
         static = traefik_static(plan, directory=str(directory), access_log=access_log)
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._put(self._home.traefik / STATIC_FILE, static)
+        self._put(directory / UNUSED_CERTIFICATE, unused_certificate())
         self._put(self._home.plan, _json(redacted_plan(plan)))
         self._put(self._home.console, _json(console_document(plan)))
 

@@ -126,6 +126,8 @@ class ReplicaProcess:
         self._again = False
         self._retired = False
         self._order = asyncio.Event()  # stop what runs: to restart it, or for good
+        if world.forks is not None and found is None:
+            world.forks.expect(spec)
 
     @property
     def url(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from typing import Final
 
-from gym.engine import find_engine
 from gym.errors import InfraError, UserError
 from gym.plan.model import Plan, SandboxPlan, Value
 from gym.wire.sandbox import ProviderName
@@ -24,6 +23,8 @@ def read_sandbox_facts(plan: Plan) -> SandboxFacts:
     """An engine is asked only where the plan leaves the choice open."""
     if plan.sandbox is None or plan.sandbox.provider != "auto":
         return SandboxFacts()
+    from gym.engine import find_engine  # noqa: PLC0415  (an HTTP client, 20 ms)
+
     engine = find_engine()
     error = engine.what if isinstance(engine, InfraError) else ""
     return SandboxFacts(engine_error=error, bubblewrap=shutil.which(BWRAP) is not None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,15 +12,14 @@ from pathlib import Path
 from gym import labels
 from gym.config.late_references import fill_own
 from gym.config.model import SidecarHealth
-from gym.errors import UserError
-from gym.plan.model import Plan, Sidecar
+from gym.plan.model import Sidecar
 from gym.plan.plan_sidecars import reach_in_secrets, reach_sidecars
 from gym.programs import find_program
 from gym.runtime.local.child_process import ProcessSpec
 from gym.runtime.local.home import Home
 from gym.runtime.local.probe import SILENCE, probe
 from gym.runtime.local.replica_process import ReplicaRole
-from gym.runtime.local.specs import StackOrder
+from gym.runtime.local.stack_order import StackOrder
 from gym.venvs import UV
 from gym.wire.stack_names import SERVICE
 
@@ -60,16 +58,6 @@ def sidecar_spec(order: StackOrder, home: Home, sidecar: Sidecar, port: int) -> 
     )
 
 
-def make_folders(home: Home, plan: Plan) -> None:
-    for one in plan.sidecars:
-        (home.services / one.slug).mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
-def forget_folders(home: Home) -> None:
-    """What sidecars stored ends with the stack."""
-    shutil.rmtree(home.services, ignore_errors=True)
-
-
 def order_with_addresses(order: StackOrder, ports: Mapping[str, int]) -> StackOrder:
     """With the addresses at which sidecars listen, for the servers. `ports` is by slug."""
     if not order.plan.sidecars:
@@ -80,22 +68,6 @@ def order_with_addresses(order: StackOrder, ports: Mapping[str, int]) -> StackOr
 
     plan, secrets = reach_sidecars(order.plan, locate), reach_in_secrets(order.plan, order.secrets, locate)
     return order.model_copy(update={"plan": plan, "secrets": secrets})
-
-
-def check_sidecars(plan: Plan, path: str | None = None) -> None:
-    """Before anything starts: each has a command, and its program is here."""
-    for one in plan.sidecars:
-        if not one.spec.command:
-            raise UserError(
-                f"{one.name} has no `command`, and on the local runtime services are programs of this machine.",
-                "Write one, such as `command: redis-server --port ${port}`, or use containers: --runtime compose",
-            )
-        program = one.spec.command[0]
-        if shutil.which(program, path=path) is None:
-            raise UserError(
-                f"{one.name}: the program `{program}` is not on this machine.",
-                f"Install it (on Debian: apt-get install {program}), or use containers: gym up ... --runtime compose",
-            )
 
 
 class SidecarCheck:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
 
 from gym import labels
 from gym.config import redact
@@ -21,8 +20,9 @@ from gym.render.traefik import OUTSIDE, route_prefix
 from gym.runtime.local.child_process import CONFIG_FD, LISTENER_FD, ProcessSpec
 from gym.runtime.local.home import Home
 from gym.runtime.local.replica_process import ReplicaRole
+from gym.runtime.local.stack_order import StackOrder
 from gym.runtime.results_folder import results_folder
-from gym.runtime.sandbox_access import BrokerTokens, access_environ, config_path
+from gym.runtime.sandbox_access import access_environ, config_path
 from gym.wire.stack_names import SANDBOX
 from gym.wire.telemetry import ENDPOINTS, read_telemetry
 from gym.wire.telemetry import KEY as TELEMETRY
@@ -31,26 +31,6 @@ LONGEST_VARIABLE = 100_000  # Linux takes 128 KiB in one environment variable
 ROUTER, CONSOLE = "router", "console"
 DRAIN_ROUTER_SECONDS = 5.0
 STATIC_FILE, DYNAMIC_FOLDER, DYNAMIC_FILE = "static.yml", "dynamic", "stack.yml"
-
-
-class StackOrder(BaseModel):
-    """What an `up` hands to the supervisor: all it needs to know, values of secrets included."""
-
-    model_config = ConfigDict(frozen=True)
-
-    plan: Plan
-    secrets: dict[str, str] = Field(default_factory=dict, repr=False)
-    pythons: dict[str, str] = Field(default_factory=dict)  # instance -> the interpreter of its environment
-    environ: dict[str, str] = Field(default_factory=dict, repr=False)
-    traefik: str = "traefik"
-    tokens: BrokerTokens | None = Field(default=None, repr=False)  # of the sandbox broker, where there is one
-
-    @property
-    def token(self) -> str:
-        """What callers from outside have to send; empty where none is asked for."""
-        if not self.plan.router.needs_token:
-            return ""
-        return (self.secrets.get(labels.ENV_TOKEN) or self.environ.get(labels.ENV_TOKEN, "")).strip()
 
 
 def binds_itself(service: Service) -> bool:

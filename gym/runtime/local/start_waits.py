@@ -16,7 +16,7 @@ from gym.runtime.lateness import ends_at_each_start, not_in_time, start_seconds
 from gym.runtime.local.probe import probe
 from gym.runtime.local.replica_process import ReplicaProcess
 
-ROUTED_WITHIN_SECONDS = 3.0  # the router reads a changed file after 0.2 s
+ROUTED_WITHIN_SECONDS = 3.0  # the router reads a changed file after 0.1 s
 
 log = logging.getLogger("gym.supervisor")
 

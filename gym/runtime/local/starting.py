@@ -16,6 +16,7 @@ from gym.plan.model import Plan
 from gym.plan.shared_processes import share_processes
 from gym.programs import find_program
 from gym.runtime.gpus import check_gpus, count_gpus
+from gym.runtime.local.early_supervisor import EARLY
 from gym.runtime.local.home import Home, one_command, prepare_home
 from gym.runtime.local.launch import CarriedOn, find_supervisor, launch_supervisor, supervisor_ended
 from gym.runtime.local.listeners import listen_for_router
@@ -23,8 +24,8 @@ from gym.runtime.local.pid_file import remove_published, sweep
 from gym.runtime.local.process_logs import begin_logs
 from gym.runtime.local.sandbox_provider import SandboxFacts, choose_provider
 from gym.runtime.local.server_environments import prepare_environments
-from gym.runtime.local.sidecar_processes import check_sidecars, forget_folders
-from gym.runtime.local.specs import StackOrder
+from gym.runtime.local.sidecar_folders import check_sidecars, forget_folders
+from gym.runtime.local.stack_order import StackOrder
 from gym.runtime.local.supervisor_requests import follow, runs, stop
 from gym.runtime.preparing import status_before
 from gym.runtime.protocol import Prepared
@@ -63,6 +64,8 @@ def start(home: Path, prepared: Prepared, on_status: OnStatus, *, timeout: float
             traefik=str(traefik),
             tokens=keep_tokens(place.path, plan.sandbox) if plan.sandbox else None,
         )
+        if not fresh:
+            EARLY.drop()
         return _apply(place, order, on_status, timeout, fresh=fresh)
 
 

@@ -31,7 +31,7 @@ from gym.runtime.local.launch import launch_another_warden
 from gym.runtime.local.local_stack import LocalStack
 from gym.runtime.local.pid_file import PidFile, Record
 from gym.runtime.local.remains import read_remains
-from gym.runtime.local.specs import StackOrder
+from gym.runtime.local.stack_order import StackOrder
 
 CONTROL_FD = 3
 LONGEST_LINE = 256 * 1024 * 1024  # an order holds a whole plan

@@ -3,6 +3,7 @@
 Run as a script without site packages: warden.py -- ARGV...; descriptor 3 is the control socket. The servers live on
 meanwhile; what only a process can hold (sockets, the order with its secrets) is kept here and lies on no disk.
 After a warden that was killed: warden.py --kept NAME:FD,... --after FD -- ARGV...; it begins when FD, a pipe, ends.
+Where the first supervisor runs already, as a child of this process: warden.py --first PID:FD -- ARGV...
 """
 
 import contextlib
@@ -18,7 +19,7 @@ import time
 
 CONTROL_FD = 3
 PR_SET_CHILD_SUBREAPER = 36
-KEPT, STORE, AFTER = "--kept", "--shelf", "--after"
+KEPT, STORE, AFTER, FIRST = "--kept", "--shelf", "--after", "--first"
 ORDER = "order"  # the name under which the supervisor keeps what the stack is to be
 SILENT_SECONDS = 30.0  # the supervisor beats every second; one that was stopped or hangs is replaced
 MAX_ENDS, WITHIN = 5, 60.0  # then it fails at each start; `gym up` and `gym down` find the servers
@@ -32,8 +33,12 @@ def main(arguments: list[str]) -> int:
     ends: list[float] = []
     woken = _listen_to_signals()
     _adopt_orphans()
+    started = _read_first(ours)
     while True:
-        code = _attend(argv, kept, woken)
+        pid, connection = started or _start(argv, kept)
+        started = None
+        with connection:
+            code = _attend(pid, connection, kept, woken)
         if code == 0 or ORDER not in kept:
             return abs(code)
         ends = [one for one in ends if time.monotonic() - one < WITHIN] + [time.monotonic()]
@@ -54,31 +59,45 @@ def _read_kept(ours: list[str]) -> dict[str, int]:
     return {name: int(descriptor) for name, _, descriptor in pairs}
 
 
-def _attend(argv: list[str], kept: dict[str, int], woken: int) -> int:
-    """One supervisor from start to end; what it gives to keep outlives it."""
+def _read_first(ours: list[str]) -> "tuple[int, socket.socket] | None":
+    given = dict(zip(ours[::2], ours[1::2], strict=True)).get(FIRST)
+    if given is None:
+        return None
+    pid, _, descriptor = given.partition(":")
+    os.set_inheritable(int(descriptor), False)
+    return int(pid), socket.socket(fileno=int(descriptor))
+
+
+def _start(argv: list[str], kept: dict[str, int]) -> "tuple[int, socket.socket]":
+    """A supervisor that gets what is kept, and our end of the connection on which it gives more."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    with ours, theirs:
+    with theirs:
         named = ",".join(f"{name}:{descriptor}" for name, descriptor in kept.items())
         words = [STORE, str(theirs.fileno()), KEPT, named]
         process = subprocess.Popen([*argv, *words], pass_fds=(theirs.fileno(), *kept.values()))
-        theirs.close()
-        answered = time.monotonic()
-        while True:
-            ready = select.select([ours.fileno(), woken], [], [], 1.0)[0]
-            if ours.fileno() in ready:
+    process.returncode = 0  # it is reaped here, not there
+    return process.pid, ours
+
+
+def _attend(pid: int, ours: socket.socket, kept: dict[str, int], woken: int) -> int:
+    """One supervisor to its end; what it gives to keep outlives it."""
+    answered = time.monotonic()
+    while True:
+        ready = select.select([ours.fileno(), woken], [], [], 1.0)[0]
+        if ours.fileno() in ready:
+            _take(ours, kept)
+            answered = time.monotonic()
+        if woken in ready and signal.SIGTERM in os.read(woken, 64):
+            os.kill(pid, signal.SIGTERM)
+        code = _reap(pid)
+        if code is not None:
+            while select.select([ours], [], [], 0)[0]:  # its last words
                 _take(ours, kept)
-                answered = time.monotonic()
-            if woken in ready and signal.SIGTERM in os.read(woken, 64):
-                os.kill(process.pid, signal.SIGTERM)
-            code = _reap(process)
-            if code is not None:
-                while select.select([ours], [], [], 0)[0]:  # its last words
-                    _take(ours, kept)
-                return code
-            if not ready and time.monotonic() - answered > SILENT_SECONDS:
-                _say(f"the supervisor has been silent for {SILENT_SECONDS:g} s: killed")
-                os.kill(process.pid, signal.SIGKILL)
-                answered = time.monotonic()
+            return code
+        if not ready and time.monotonic() - answered > SILENT_SECONDS:
+            _say(f"the supervisor has been silent for {SILENT_SECONDS:g} s: killed")
+            os.kill(pid, signal.SIGKILL)
+            answered = time.monotonic()
 
 
 def _take(ours: socket.socket, kept: dict[str, int]) -> None:
@@ -92,13 +111,13 @@ def _take(ours: socket.socket, kept: dict[str, int]) -> None:
         kept[message["keep"]] = descriptors[0]
 
 
-def _reap(process: "subprocess.Popen[bytes]") -> int | None:
+def _reap(supervisor: int) -> int | None:
     """How the supervisor ended, None while it lives. Others that ended are orphans of an earlier one."""
     code = None
     with contextlib.suppress(ChildProcessError):
         while (found := os.waitpid(-1, os.WNOHANG))[0]:
-            if found[0] == process.pid:
-                code = process.returncode = os.waitstatus_to_exitcode(found[1])
+            if found[0] == supervisor:
+                code = os.waitstatus_to_exitcode(found[1])
     return code
 
 

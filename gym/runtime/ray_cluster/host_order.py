@@ -10,7 +10,7 @@ from typing import Any, Literal
 from gym.errors import InfraError
 from gym.plan.model import Plan, Service
 from gym.render.launch_document import Address
-from gym.runtime.local.specs import StackOrder
+from gym.runtime.local.stack_order import StackOrder
 from gym.runtime.status import ReplicaStatus
 
 Role = Literal["server", "router", "console"]

@@ -24,7 +24,8 @@ from gym.runtime.local.child_process import Reaper
 from gym.runtime.local.home import Home
 from gym.runtime.local.process_logs import rotate
 from gym.runtime.local.server_environments import prepare_environments
-from gym.runtime.local.specs import ROUTER, StackOrder
+from gym.runtime.local.specs import ROUTER
+from gym.runtime.local.stack_order import StackOrder
 from gym.runtime.local.start_waits import wait_routed
 from gym.runtime.slurm.job_view import JobView
 from gym.runtime.slurm.node_stack import GPUS, Neighbours, NodeSeat, NodeStack, leads

@@ -20,14 +20,10 @@ from gym.runtime.local.listeners import LOOPBACK, listen_at, listen_for_router, 
 from gym.runtime.local.members import Members
 from gym.runtime.local.parts import OrderedParts, all_ids, own_parts
 from gym.runtime.local.replica_process import ReplicaRole, World
-from gym.runtime.local.sidecar_processes import make_folders, sidecar_role
-from gym.runtime.local.specs import (
-    CONSOLE,
-    ROUTER,
-    StackOrder,
-    binds_itself,
-    service_member,
-)
+from gym.runtime.local.sidecar_folders import make_folders
+from gym.runtime.local.sidecar_processes import sidecar_role
+from gym.runtime.local.specs import CONSOLE, ROUTER, binds_itself, service_member
+from gym.runtime.local.stack_order import StackOrder
 from gym.runtime.slurm.peer_filter import LOOPBACK_NET, allow_peers
 from gym.runtime.slurm.shared_folder import JobRun, NodeReport, WantedJob
 from gym.runtime.status import ReplicaStatus

@@ -16,7 +16,7 @@ from gym.files import write_atomically
 from gym.plan.model import Observed
 from gym.render.launch_document import Address
 from gym.render.slurm_placement import FIRST, NodeRequest
-from gym.runtime.local.specs import StackOrder
+from gym.runtime.local.stack_order import StackOrder
 from gym.runtime.runtime_names import SLURM_FOLDER, SLURM_JOB
 from gym.runtime.status import ReplicaStatus, StackStatus
 

@@ -21,8 +21,8 @@ from gym.runtime.local.home import Home, one_command, prepare_home
 from gym.runtime.local.pid_file import remove_published
 from gym.runtime.local.process_logs import begin_logs
 from gym.runtime.local.sandbox_provider import SandboxFacts, choose_provider
-from gym.runtime.local.sidecar_processes import check_sidecars, forget_folders
-from gym.runtime.local.specs import StackOrder
+from gym.runtime.local.sidecar_folders import check_sidecars, forget_folders
+from gym.runtime.local.stack_order import StackOrder
 from gym.runtime.local.starting import check_startable, is_text
 from gym.runtime.protocol import Prepared
 from gym.runtime.sandbox_access import TOKENS, config_path, keep_tokens, write_config

@@ -55,6 +55,12 @@ def test_a_command_that_is_typed_often_loads_no_parser_and_no_model(words: tuple
     assert set(found["loaded"]) <= may_load
 
 
+def test_the_help_of_rollouts_loads_no_collector() -> None:
+    found = run_cold("rollouts", "--help")
+    assert found["code"] == 0
+    assert not [name for name in found["ours"] if name.startswith(("gym.collect", "gym.runtime", "gym.config"))]
+
+
 def test_ps_of_a_local_stack_loads_nothing_that_it_does_not_print_with(tmp_path: Path) -> None:
     home = tmp_path / ".gym" / "eval"
     home.mkdir(parents=True)

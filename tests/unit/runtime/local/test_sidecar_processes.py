@@ -15,8 +15,10 @@ from gym.errors import UserError
 from gym.plan import Plan, Sidecar
 from gym.runtime.local.child_process import ProcessSpec
 from gym.runtime.local.home import Home
-from gym.runtime.local.sidecar_processes import SidecarCheck, check_sidecars, sidecar_spec
-from gym.runtime.local.specs import StackOrder, redacted_plan
+from gym.runtime.local.sidecar_folders import check_sidecars
+from gym.runtime.local.sidecar_processes import SidecarCheck, sidecar_spec
+from gym.runtime.local.specs import redacted_plan
+from gym.runtime.local.stack_order import StackOrder
 
 UNUSED = 1  # no one listens there
 

@@ -10,7 +10,6 @@ from gym import labels
 from gym.plan.model import Plan, RouterPlan, Service
 from gym.runtime.local.home import Home
 from gym.runtime.local.specs import (
-    StackOrder,
     addresses_for,
     console_spec,
     redacted_plan,
@@ -19,6 +18,7 @@ from gym.runtime.local.specs import (
     service_member,
     service_spec,
 )
+from gym.runtime.local.stack_order import StackOrder
 
 HOME = Home(Path("/somewhere/.gym/test"))
 ROUTER = ("127.0.0.1", 11000)

@@ -7,7 +7,7 @@ from pathlib import Path
 from gym.plan.model import Plan, Service
 from gym.render.slurm_placement import place
 from gym.runtime.local.home import Home
-from gym.runtime.local.specs import StackOrder
+from gym.runtime.local.stack_order import StackOrder
 from gym.runtime.slurm.job_view import see
 from gym.runtime.slurm.job_waits import status_of
 from gym.runtime.slurm.node_agent import node_environ
