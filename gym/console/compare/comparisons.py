@@ -72,7 +72,7 @@ class Comparisons:
         if whole is not None:
             return {"pairs": whole, "counting": None}
         self._now = now
-        return {"pairs": now.pairs, "counting": {"counted": now.counted, "of": _lines(now.held), "waits": False}}
+        return {"pairs": list(now.pairs), "counting": {"counted": now.counted, "of": _lines(now.held), "waits": False}}
 
     def _forget(self) -> None:
         """What was counted of a file that has been written anew."""

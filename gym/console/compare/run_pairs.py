@@ -52,6 +52,8 @@ def compare_sides_in_steps(
     yield
     pairs = yield from gather(task_pair(first, second, *both) for both in places)
     compared = yield from compare_in_steps(first, second, pairs, chosen, asked.flip_at)
+    if chosen == "index":
+        places.sort(key=lambda both: second.numbers[both[1]])
     measures = []
     for measure in name_measures(shared_components(first.held, second.held)):
         found = yield from _compare_measure(measure, first, second, places)

@@ -55,7 +55,14 @@ class RunBoard:
         self._files.refresh()
         border = self._clock() + MOMENT
         running = self._progress()
-        views = [self._view(run, border, running) for run in list(self._files.runs.values())]
+        views, counted = [], False
+        for run in list(self._files.runs.values()):
+            tally = self._tally(run)
+            with _held(tally.lock, 0) as mine:  # else another request counts it just now
+                if mine and not (counted and self._clock() > border):
+                    counted |= self._count(run, tally, border)
+                whole = mine and tally.counted == len(run.rollouts) + len(run.failures)
+                views.append(self._view(run, tally, running, whole=whole))
         return sorted(views, key=lambda view: (-(view["last"] or 0.0), view["name"]))
 
     def figures(self, name: str, pass_at: float) -> dict[str, Any]:
@@ -109,8 +116,8 @@ class RunBoard:
             self._tallies[run.name] = run, tally
         return tally
 
-    def _count(self, run: Run, tally: RunTally, border: float) -> None:
-        tally.update(run, self._files.lock, lambda: self._clock() > border)
+    def _count(self, run: Run, tally: RunTally, border: float) -> bool:
+        return tally.update(run, self._files.lock, lambda: self._clock() > border)
 
     def _draw(self, run: Run, tally: RunTally, pass_at: float, border: float, generation: int) -> dict[str, Any] | None:
         """None while lines are counted. A drawing that was begun is drawn to its end though the run has grown: else
@@ -132,17 +139,11 @@ class RunBoard:
         fresh = drawing.changes == tally.changes and not tally.behind
         return {**found, "counting": None, "generation": generation if fresh else drawing.generation}
 
-    def _view(self, run: Run, border: float, running: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        tally = self._tally(run)
-        with _held(tally.lock, 0) as mine:  # else another request counts it just now
-            if mine and self._clock() <= border:
-                self._count(run, tally, border)
-            pending = not mine or tally.counted != len(run.rollouts) + len(run.failures)
-            interval = None if pending else tally.interval()
+    def _view(self, run: Run, tally: RunTally, running: Sequence[dict[str, Any]], *, whole: bool) -> dict[str, Any]:
         state = self._state(run)
         agents = list(tally.agents.values())
         counted = sum(one.rollouts for one in agents), sum(one.failed for one in agents)
-        sizes = (len(run.rollouts), len(run.failures)) if pending else counted
+        sizes = counted if whole else (len(run.rollouts), len(run.failures))
         return {
             "name": run.name,
             "bytes": run.rollouts.size,
@@ -150,13 +151,13 @@ class RunBoard:
             "live": None if state == ENDED else _live(run, running),
             "count": sizes[0],
             "failed": sizes[1],
-            "mean": None if pending else tally.rewards.mean,
-            "interval": interval,
+            "mean": tally.rewards.mean if whole else None,
+            "interval": tally.interval() if whole else None,
             "agents": [one.name for one in agents][:MAX_NAMED],
-            "tasks": None if pending else len(tally.tasks),
+            "tasks": len(tally.tasks) if whole else None,
             "began": tally.began if tally.rewards.count and tally.began < float("inf") else None,
             "last": tally.last if tally.last > float("-inf") else None,
-            **({"pending": True} if pending else {}),
+            **({} if whole else {"pending": True}),
         }
 
     def _state(self, run: Run) -> str:

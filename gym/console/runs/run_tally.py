@@ -159,27 +159,30 @@ class RunTally:
             self._interval = self.changes, found
         return found
 
-    def update(self, run: Run, files: AbstractContextManager[Any], is_over: Callable[[], bool]) -> None:
-        """Count on until all is counted, or until `is_over`. `files`: held for as long as columns are copied."""
+    def update(self, run: Run, files: AbstractContextManager[Any], is_over: Callable[[], bool]) -> bool:
+        """Count on until all is counted, or until `is_over`; True where there was something to count. `files`: held
+        for as long as columns are copied."""
+        before = self.changes
         while True:
             with files:
-                part = self._next_part(run)
-            if part is None:
-                return
-            self._take(part)
-            if is_over():
-                return
+                parts = self._next_parts(run)
+            for part in parts:
+                self._take(part)
+            if not parts or is_over():
+                return self.changes != before
 
-    def _next_part(self, run: Run) -> _Part | None:
+    def _next_parts(self, run: Run) -> list[_Part]:
+        """Failures come with the last lines of rollouts: also where some of those come with every look."""
         rollouts, failures = run.rollouts.columns, run.failures.columns
         if self._columns is not None and (self._columns is not rollouts or self._failures is not failures):
             self._clear()
             self.changes += 1
         self._columns, self._failures = rollouts, failures
         self.lines = len(rollouts) + len(failures)
-        if self.seen < len(rollouts):
-            return _cut(rollouts, self.seen, COLUMNS)
-        return _cut(failures, self.seen_failed, ("agents", "kinds")) if self.seen_failed < len(failures) else None
+        parts = [_cut(rollouts, self.seen, COLUMNS)] if self.seen < len(rollouts) else []
+        if self.seen + SLICE >= len(rollouts) and self.seen_failed < len(failures):
+            parts.append(_cut(failures, self.seen_failed, ("agents", "kinds")))
+        return parts
 
     def _take(self, part: _Part) -> None:
         self.changes += 1
@@ -214,6 +217,8 @@ class RunTally:
     def _by_agent(self, part: _Part) -> dict[int, Sequence[int]]:
         """The lines of verified rollouts; of others their kinds are counted."""
         agents, texts = part.values["agents"], part.columns.texts
+        for agent in dict.fromkeys(agents):  # in their order in the file
+            self._agent(texts[agent])
         if not any(texts[kind] for kind in set(part.values["kinds"])) and len(set(agents)) == 1:
             return {agents[0]: range(len(agents))}
         found: dict[int, list[int]] = {}
