@@ -67,8 +67,8 @@ async function showList() {
 function headOf(run) {
   const took = run.percentiles || {};
   const facts = [
-    fact("mean reward", known(run.mean), run.interval ? `95 %: ${short(run.interval[0])} to ${short(run.interval[1])}, by task` : ""),
-    fact("rollouts", run.count.toLocaleString("en"), `${plural(run.tasks, "task")}${run.rate ? ` · ${rated(run.rate)}` : ""}`),
+    fact("mean reward", known(run.mean), run.counting ? "so far" : run.interval ? `95 %: ${short(run.interval[0])} to ${short(run.interval[1])}, by task` : ""),
+    fact("rollouts", run.count.toLocaleString("en"), `${run.counting ? "so far; " : ""}${plural(run.tasks, "task")}${run.rate ? ` · ${rated(run.rate)}` : ""}`),
     fact("failures", run.failed.toLocaleString("en"), run.malformed ? plural(run.malformed, "malformed line") : ""),
     fact("took", took.p50 === undefined ? "–" : `${duration(took.p50)}`, took.p95 === undefined ? "" : `p95 ${duration(took.p95)}, p99 ${duration(took.p99)}`),
     run.tokens ? fact("tokens", `${short(Math.round(run.tokens.each_in))} in, ${short(Math.round(run.tokens.each_out))} out`, `a rollout; ${short(run.tokens.in + run.tokens.out)} in all${run.tokens.out_a_second ? `, ${short(Math.round(run.tokens.out_a_second))} out/s` : ""}`) : null,
