@@ -1,4 +1,4 @@
-"""A person looks at the Stack page while a limit holds calls of a model back: the provider's, or the configuration's."""
+"""The Stack page while a limit holds calls of a model back: the provider's, or the configuration's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.skipif(not CHROMIUM, reason="no C
 ROWS, PLACES = 24, 3
 WIDTHS = (400, 1600)
 SIDEWAYS = "document.documentElement.scrollWidth - innerWidth"
-HELD = "Number([...document.querySelectorAll('.tile')].find((one) => one.innerText.includes('Held back')).querySelector('b').innerText)"
+TILES = "[...document.querySelectorAll('.tile')]"
+HELD = f"Number({TILES}.find((one) => one.innerText.includes('Held back')).querySelector('b').innerText)"
 WARNINGS = "document.getElementById('warnings').innerText"
 CONFIG = """
 busy_model:
@@ -141,5 +142,3 @@ async def look(page: DrivenPage, stem: Path) -> None:
         await page.until(f"innerWidth === {width}")
         assert await page.run(SIDEWAYS) <= 0
         await page.screenshot(stem.with_name(f"{stem.name}-{width}.png"))
-
-
