@@ -43,6 +43,7 @@ def images(tmp_path: Path) -> Path:
 
 def test_a_stack_on_a_swarm_of_one_node_takes_the_words_of_every_runtime(images: Path) -> None:
     seen = _run(images, 1)
+    print(seen["tails"])
     alone = {"router": "1/1", "console": "1/1", "mcqa-1": "1/1", "mcqa-simple-agent-1": "1/1", "policy-model-1": "1/1"}
     assert seen["services"] == seen["scaled_back"] == alone
     assert seen["scaled"] == {**alone, "mcqa-2": "1/1"}

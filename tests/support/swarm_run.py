@@ -80,6 +80,7 @@ def one_node(nodes: Nodes, folder: Path) -> Lines:
     after = nodes.manager.docker("ps", "--quiet", "--no-trunc").split()
     seen["replaced"] = len({*after} - {*tasks})
     typed.gym("scale", "mcqa=1")
+    until(lambda: "2/1" not in typed.services().values())  # what was restarted ends once the new one is healthy
     seen["scaled_back"] = typed.services()
     seen["ps"] = json.loads(typed.gym("ps", "--json"))
     seen["tails"] = _tails(typed, seen["ps"]["router"])

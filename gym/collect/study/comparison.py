@@ -66,7 +66,7 @@ class RolloutComparison:
     flips: list[Flip] = field(default_factory=list)  # the first thousand
 
 
-class Places(Protocol):
+class KeyPlaces(Protocol):
     """Where a key stands."""
 
     def get(self, key: int, /) -> int | None: ...
@@ -75,8 +75,8 @@ class Places(Protocol):
 class Side:
     """A file's tasks and rollouts in about 100 bytes a rollout. `tasks` and `rollouts`: where the arrays have a key."""
 
-    tasks: Places
-    rollouts: Places
+    tasks: KeyPlaces
+    rollouts: KeyPlaces
 
     def __init__(self, path: Path) -> None:
         self.path = path

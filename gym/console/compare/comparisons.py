@@ -121,6 +121,7 @@ class _Comparison:
             by = choose(before, other, asked.by)
             first = yield from self._first(by)
             second = yield from self._side(other, by, shared_components(before, other))
+            second.rollouts.clear()  # memory: that none is there twice is known by now
             compared = yield from compare_sides_in_steps(first, second, Asked(by, asked.flip_at), self._lock)
         except UserError as error:
             return {"after": other.run.name, "error": str(error)}
