@@ -26,7 +26,7 @@ class AgentProgress:
 
 @dataclass(frozen=True, slots=True)
 class HeldCalls:
-    """Calls that wait in a model server, because its provider refuses too many."""
+    """Calls that wait in a model server: its provider refuses more, or no more are to be under way at once."""
 
     instance: str
     provider: str
@@ -36,6 +36,8 @@ class HeldCalls:
 
     def __str__(self) -> str:
         waiting = f"{self.instance}: {self.waiting:,} calls wait"
+        if not self.refused:
+            return f"{waiting}, as many as may be are under way at {self.provider}"
         return f"{waiting}, {self.provider} refused {self.refused:,} in the last {self.seconds} s"
 
 

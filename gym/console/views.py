@@ -21,11 +21,14 @@ NOT_ASKED = Probe("unknown_error", "not asked yet")
 
 
 def held_view(discovery: Discovery, probes: Mapping[str, Probe]) -> list[dict[str, Any]]:
-    """`/held`: the model servers whose providers refuse calls, and how many calls wait for it."""
+    """`/held`: the model servers that may not ask their providers more at once, and how many calls wait for it.
+
+    Some were refused lately; where none was, as many are under way as the configuration allows.
+    """
     found = []
     for name, one in discovery.instances.items():
         upstreams = [probes.get(each.id, NOT_ASKED).health.get("upstream") for each in one.replicas]
-        refusals = [each for each in upstreams if isinstance(each, Mapping) and each.get("throttled")]
+        refusals = [each for each in upstreams if isinstance(each, Mapping) and "throttled" in each]
         waiting, refused = _sum(refusals, "waiting"), _sum(refusals, "refused_lately")
         if waiting or refused:
             provider = ", ".join(dict.fromkeys(_host(url) for each in refusals for url in each.get("urls", ())))

@@ -53,13 +53,14 @@ class Limiter:
         return None if self._aimd.limit == math.inf else max(1, int(self._aimd.limit))
 
     def status(self) -> dict[str, Any]:
-        """What is held back now, for `/healthz`; empty before the first refusal."""
-        if not self.throttled:
+        """What is held back now, for `/healthz`; empty where nothing was refused and nothing waits for a limit."""
+        waiting = len(self._waiting) + self.resting
+        if not self.throttled and not (waiting and self.limit):
             return {}
         return {
             "throttled": self.throttled,
             "at_once": self.limit,
-            "waiting": len(self._waiting) + self.resting,
+            "waiting": waiting,
             "refused_lately": self._lately.count(asyncio.get_running_loop().time()),
             "lately_seconds": LATELY_SECONDS,
         }

@@ -24,8 +24,8 @@ from starlette.testclient import TestClient
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from gym.console.pages.shell import PageAccess, make_app
-from gym.console.viewer.app import make_section
-from gym.console.viewer.rollout_files import RolloutFiles
+from gym.console.run_sections import make_run_sections
+from gym.console.viewer.run_files import RunFiles
 
 REPEATS = 8
 API = "/view/api/rollouts"
@@ -41,6 +41,11 @@ PAGES = {
     "by agent": "list?agent=solver_1&truncated=1",
     "one task": "groups?task=77",
     "text, a moment": "list?text=needle",
+}
+COUNTED = {  # asked until they are whole
+    "all runs": "runs/list",
+    "a run": "runs/run?run=rollouts",
+    "its tasks": "runs/tasks?run=rollouts",
 }
 
 
@@ -106,16 +111,17 @@ def cold(path: Path) -> dict[str, Any]:
     for old in path.parent.glob(".*.index"):
         old.unlink()
     files, client, opened = _open(path)
-    pages: list[str] = []
+    pages: dict[str, list[str]] = {"rollouts/list": [], "runs/list": [], "runs/run?run=rollouts": []}
     began = time.perf_counter()
-    while files.runs.indexed() < 1:
-        pages.append(_timed(lambda: client.get(f"{API}/list"))[0])
-        time.sleep(0.1)
+    while files.indexed() < 1:
+        for name, walls in pages.items():
+            walls.append(_timed(lambda name=name: client.get(f"/view/api/{name}"))[0])  # type: ignore[misc]
+            time.sleep(0.05)
     return {
         "first page": opened,
-        "slowest page while indexing": max(pages, default=""),
+        "slowest pages while indexing": {name: max(walls, default="") for name, walls in pages.items()},
         "indexing": _figures(began),
-        "memory": _memory(),
+        "memory": memory(),
         "index": f"{sum(one.stat().st_size for one in path.parent.glob('.*.index')) / 1e6:.1f} MB",
     }
 
@@ -127,14 +133,25 @@ def indexed(path: Path) -> dict[str, Any]:
     for name, query in PAGES.items():
         asked = query.format(far=count - 50, far_group=count // REPEATS - 10)
         pages[name] = [_timed(lambda asked=asked: client.get(f"{API}/{asked}"))[0] for _ in range(2)]  # type: ignore[misc]
+    for name, asked in COUNTED.items():
+        pages[f"{name}, the slowest"] = _until_whole(client, asked)
     whole, reply = _timed(lambda: _search(client))
     return {
         "first page": opened,
         "lines": count,
         "pages": pages,
         "whole search": f"{whole} ({reply} questions)",
-        "memory": _memory(),
+        "memory": memory(),
     }
+
+
+def _until_whole(client: TestClient, asked: str) -> list[str]:
+    answers = []
+    while True:
+        took, reply = _timed(lambda: client.get(f"/view/api/{asked}").json())
+        answers.append(took)
+        if not reply.get("counting") and not any(one.get("pending") for one in reply.get("runs", ())):
+            return [max(answers), f"{len(answers)} answers"]
 
 
 def _search(client: TestClient) -> int:
@@ -144,10 +161,10 @@ def _search(client: TestClient) -> int:
     raise AssertionError("the search does not end")
 
 
-def _open(path: Path) -> tuple[RolloutFiles, TestClient, dict[str, str]]:
+def _open(path: Path) -> tuple[RunFiles, TestClient, dict[str, str]]:
     began, cpu = time.perf_counter(), time.process_time()
-    files = RolloutFiles([path])
-    client = TestClient(make_app([make_section(files)], PageAccess()), base_url="http://localhost")
+    files = RunFiles([path])
+    client = TestClient(make_app(make_run_sections(files), PageAccess()), base_url="http://localhost")
     client.__enter__()
     assert client.get(f"{API}/list").json()["rows"]
     assert client.get("/view/rollouts").status_code == 200
@@ -169,7 +186,7 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1000:7.0f} ms"
 
 
-def _memory() -> str:
+def memory() -> str:
     """By /proc: `ru_maxrss` begins with what the parent had when it started us."""
     lines = Path("/proc/self/status").read_text().splitlines()
     kilobytes = int(next(line for line in lines if line.startswith("VmHWM")).split()[1])

@@ -80,8 +80,10 @@ def one_node(nodes: Nodes, folder: Path) -> Lines:
     after = nodes.manager.docker("ps", "--quiet", "--no-trunc").split()
     seen["replaced"] = len({*after} - {*tasks})
     typed.gym("scale", "mcqa=1")
+    until(lambda: "2/1" not in typed.services().values())  # what was restarted ends once the new one is healthy
     seen["scaled_back"] = typed.services()
     seen["ps"] = json.loads(typed.gym("ps", "--json"))
+    seen["tails"] = _tails(typed, seen["ps"]["router"])
     seen["ls"] = [one for one in json.loads(typed.gym("ls", "--json")) if one["folder"] == str(typed.folder)]
     seen["logs"] = typed.gym("logs", "mcqa")
     seen["exec"] = typed.gym("exec", "mcqa", "--", "sh", "-c", "echo $NEMO_GYM_CONFIG_PATH")
@@ -92,6 +94,23 @@ def one_node(nodes: Nodes, folder: Path) -> Lines:
     Typed(nodes.manager, folder / "elsewhere").gym("down", "--all")
     seen["left"] = [typed.services(), _objects(nodes), nodes.manager.docker("ps", "--quiet").split()]
     return seen
+
+
+GET = """
+import sys, urllib.request
+request = urllib.request.Request(sys.argv[1], headers={"authorization": f"Bearer {sys.argv[2]}"})
+print(urllib.request.urlopen(request, timeout=60).read().decode())
+"""
+
+
+def _tails(typed: Typed, router: str) -> Lines:
+    """What the Stack page shows of logs: whose there are, and the lines of one with a text in them."""
+    found: Lines = {}
+    for name, path in (("listed", "logs"), ("read", "logs/mcqa-1?text=ready")):
+        argv = [*typed.node.inside, sys.executable, "-c", GET, f"{router}/view/api/stack/{path}", TOKEN]
+        done = subprocess.run(argv, check=False, capture_output=True, text=True)
+        found[name] = json.loads(done.stdout) if done.returncode == 0 else done.stderr[-500:]
+    return found
 
 
 def three_nodes(nodes: Nodes, folder: Path) -> Lines:

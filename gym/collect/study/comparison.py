@@ -6,13 +6,14 @@ A task's repeats count as one pair of means: they are not independent of one ano
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from gym.collect.keys import DigestTable
-from gym.collect.study.estimates import Interval, Sample, paired_p_value
+from gym.collect.study.estimates import Interval, p_value_in_steps, sample_in_steps
+from gym.collect.study.in_steps import STEP, Steps, finish, gather
 from gym.collect.study.recorded import mix, read_rollouts
 from gym.errors import UserError
 
@@ -65,33 +66,59 @@ class RolloutComparison:
     flips: list[Flip] = field(default_factory=list)  # the first thousand
 
 
-class ComparedSide:
-    """A file's tasks and rollouts, in some 100 bytes a rollout."""
+class KeyPlaces(Protocol):
+    """Where a key stands."""
 
-    def __init__(self, path: Path, by: By, tries: Iterable[Tried]) -> None:
+    def get(self, key: int, /) -> int | None: ...
+
+
+class Side:
+    """A file's tasks and rollouts in about 100 bytes a rollout. `tasks` and `rollouts`: where the arrays have a key."""
+
+    tasks: KeyPlaces
+    rollouts: KeyPlaces
+
+    def __init__(self, path: Path) -> None:
         self.path = path
         self.keys = array("Q")  # of tasks, in the order of the file
         self.sums = array("d")
         self.counts = array("q")
         self.numbers = array("q")  # `_ng_task_index` of each
-        self.tasks = DigestTable(values=True)  # key -> place in the four above
-        self.rollouts = DigestTable(values=True)  # key -> place in the five below
-        self.rewards = array("d")
+        self.rewards = array("d")  # of rollouts, and so on
         self.marks = array("Q")
         self.indices = array("q")
         self.repeats = array("q")
         self.lines = array("q")
+
+    def mean(self, place: int) -> float:
+        return self.sums[place] / self.counts[place]
+
+    def where(self, place: int) -> str:
+        return f"{self.path}:{self.lines[place]}"
+
+
+class ComparedSide(Side):
+    """Of tries as they come from the file."""
+
+    tasks: DigestTable
+    rollouts: DigestTable
+
+    def __init__(self, path: Path, by: By, tries: Iterable[Tried]) -> None:
+        super().__init__(path)
+        self.tasks = DigestTable(values=True)
+        self.rollouts = DigestTable(values=True)
         for tried in tries:
             self._add(tried, by)
         if not self.rewards:
             raise UserError(f"{path}: no rollouts")
 
     def _add(self, tried: Tried, by: By) -> None:
-        task = _task_key(tried, by, self.path)
+        if by == "row" and tried.digest is None:
+            raise no_key(self.path, tried.line)
+        task = tried.digest if by == "row" and tried.digest is not None else mix(tried.task)
         mark = mix(task, tried.repeat)
         if not self.rollouts.add(mark, len(self.rewards)):
-            twice = f"{self.path}:{tried.line}: this rollout is in the file twice"
-            raise UserError(twice, "remove one of the two lines")
+            raise there_twice(self.path, tried.line)
         place = self.tasks.get(task)
         if place is None:
             place = len(self.keys)
@@ -108,40 +135,50 @@ class ComparedSide:
         self.repeats.append(tried.repeat)
         self.lines.append(tried.line)
 
-    def mean(self, place: int) -> float:
-        return self.sums[place] / self.counts[place]
 
-    def where(self, place: int) -> str:
-        return f"{self.path}:{self.lines[place]}"
+def there_twice(path: Path, line: int) -> UserError:
+    return UserError(f"{path}:{line}: this rollout is in the file twice", "remove one of the two lines")
+
+
+def no_key(path: Path, line: int) -> UserError:
+    return UserError(f"{path}:{line}: the line holds no key", "pair the two by their place: --by index")
 
 
 def compare_rollouts(before: Path, after: Path, *, by: By | None = None, flip_at: float = 0.5) -> RolloutComparison:
     """Pairs by the text of the row, or by `_ng_task_index` where a file has no digests."""
     chosen = by or _choose(before, after)
     first, second = (ComparedSide(path, chosen, _read_tries(path)) for path in (before, after))
-    return compare_sides(first, second, chosen, flip_at=flip_at)
+    return finish(compare_in_steps(first, second, list(pair_tasks(first, second)), chosen, flip_at))
 
 
-def compare_sides(first: ComparedSide, second: ComparedSide, by: By, *, flip_at: float = 0.5) -> RolloutComparison:
+def compare_in_steps(
+    first: Side, second: Side, pairs: Sequence[TaskPair], by: By, flip_at: float
+) -> Steps[RolloutComparison]:
     compared = RolloutComparison(first.path, second.path)
-    pairs = list(pair_tasks(first, second))
     compared.tasks = len(pairs)
     compared.only_before = len(first.keys) - len(pairs)
     compared.only_after = len(second.keys) - len(pairs)
     if not pairs:
         raise UserError(_nothing_shared(first, second, by), _other_way(by))
-    compared.mean_before = Sample(one.before for one in pairs).mean
-    compared.mean_after = Sample(one.after for one in pairs).mean
-    apart = Sample(one.after - one.before for one in pairs)
+    compared.mean_before = (yield from sample_in_steps(one.before for one in pairs)).mean
+    compared.mean_after = (yield from sample_in_steps(one.after for one in pairs)).mean
+    differences = yield from gather(one.after - one.before for one in pairs)
+    apart = yield from sample_in_steps(differences)
     compared.difference, compared.interval = apart.mean, apart.interval
-    compared.p_value = paired_p_value([one.after - one.before for one in pairs])
-    for flip in _find_flips(first, second, flip_at):
-        compared.better += flip.after > flip.before
-        compared.worse += flip.after < flip.before
-        if len(compared.flips) < MAX_LISTED:
-            compared.flips.append(flip)
-    compared.flips.sort(key=lambda flip: (flip.task, flip.repeat))
+    compared.p_value = yield from p_value_in_steps(differences)
+    yield from _count_flips(compared, first, second, flip_at)
     return compared
+
+
+def _count_flips(compared: RolloutComparison, first: Side, second: Side, border: float) -> Steps[None]:
+    for start in range(0, len(second.marks), STEP):
+        for flip in _find_flips(first, second, border, range(start, min(start + STEP, len(second.marks)))):
+            compared.better += flip.after > flip.before
+            compared.worse += flip.after < flip.before
+            if len(compared.flips) < MAX_LISTED:
+                compared.flips.append(flip)
+        yield
+    compared.flips.sort(key=lambda flip: (flip.task, flip.repeat))
 
 
 def _choose(before: Path, after: Path) -> By:
@@ -155,17 +192,25 @@ def _read_tries(path: Path) -> Iterator[Tried]:
         yield Tried(one.reward, one.task, one.repeat, one.digest, int(one.where.rpartition(":")[2]))
 
 
-def pair_tasks(first: ComparedSide, second: ComparedSide) -> Iterator[TaskPair]:
-    """Each task that both have, in an order that no file decides."""
+def pair_tasks(first: Side, second: Side) -> Iterator[TaskPair]:
+    return (task_pair(first, second, *places) for places in pair_places(first, second))
+
+
+def pair_places(first: Side, second: Side) -> Iterator[tuple[int, int]]:
+    """Where each task stands that both have, in an order that no file decides."""
     for key in sorted(second.keys):
         place, other = first.tasks.get(key), second.tasks.get(key)
         if place is not None and other is not None:
-            yield TaskPair(second.numbers[other], first.mean(place), second.mean(other))
+            yield place, other
 
 
-def _find_flips(first: ComparedSide, second: ComparedSide, border: float) -> Iterator[Flip]:
-    for other, mark in enumerate(second.marks):
-        place = first.rollouts.get(mark)
+def task_pair(first: Side, second: Side, place: int, other: int) -> TaskPair:
+    return TaskPair(second.numbers[other], first.mean(place), second.mean(other))
+
+
+def _find_flips(first: Side, second: Side, border: float, others: Iterable[int]) -> Iterator[Flip]:
+    for other in others:
+        place = first.rollouts.get(second.marks[other])
         if place is None:
             continue
         before, after = first.rewards[place], second.rewards[other]
@@ -174,15 +219,7 @@ def _find_flips(first: ComparedSide, second: ComparedSide, border: float) -> Ite
             yield Flip(second.indices[other], second.repeats[other], before, after, *where)
 
 
-def _task_key(tried: Tried, by: By, path: Path) -> int:
-    if by == "index":
-        return mix(tried.task)
-    if tried.digest is None:
-        raise UserError(f"{path}:{tried.line}: the line holds no key", "pair the two by their place: --by index")
-    return tried.digest
-
-
-def _nothing_shared(first: ComparedSide, second: ComparedSide, by: By) -> str:
+def _nothing_shared(first: Side, second: Side, by: By) -> str:
     what = "row" if by == "row" else "_ng_task_index"
     return f"{first.path} ({len(first.keys):,} tasks) and {second.path} ({len(second.keys):,} tasks) share no {what}"
 

@@ -12,12 +12,15 @@ from itertools import product
 from operator import itemgetter
 from typing import NamedTuple
 
+from gym.collect.study.in_steps import STEP, Steps, finish
+
 RESAMPLES = 1000
 MAX_DRAWN = 1000  # of more values the normal interval is taken: by then the bootstrap's differs from it by little
 FLIPS = 10_000
 EXACT = 13  # up to here all 2**n signs are tried
 MAX_FLIPPED = 1000
 LEVEL = 0.95
+_FLIPS_A_STEP = 100  # of a thousand pairs: 5 ms
 _SEED = 20_260_101
 _NORMAL = statistics.NormalDist().inv_cdf(0.5 + LEVEL / 2)
 _ROUNDING = 1e-9  # sums of the same numbers in another order
@@ -72,8 +75,26 @@ class Sample:
         return Interval(_quantile(means, (1 - LEVEL) / 2), _quantile(means, (1 + LEVEL) / 2))
 
 
+def sample_in_steps(values: Iterable[float]) -> Steps[Sample]:
+    """Its resamples are drawn by then, so that its interval is at hand."""
+    found = Sample()
+    for count, value in enumerate(values, 1):
+        found.add(value)
+        if not count % STEP:
+            yield
+    yield
+    if 1 < found.count <= MAX_DRAWN:
+        _draws(found.count)
+        yield
+    return found
+
+
 def paired_p_value(differences: Sequence[float]) -> float:
     """The chance of a mean difference this far from 0 if each pair's sign were a coin's: a permutation test."""
+    return finish(p_value_in_steps(differences))
+
+
+def p_value_in_steps(differences: Sequence[float]) -> Steps[float]:
     moved = [one for one in differences if one]
     observed = abs(math.fsum(moved))
     if not moved:
@@ -87,7 +108,11 @@ def paired_p_value(differences: Sequence[float]) -> float:
         return sum(one >= reached for one in sums) / float(2 ** len(moved))
     source = random.Random(_SEED)
     total = math.fsum(moved)
-    hits = sum(abs(total - 2 * _flipped(moved, source)) >= reached for _ in range(FLIPS))
+    hits = 0
+    for flips in range(FLIPS):
+        hits += abs(total - 2 * _flipped(moved, source)) >= reached
+        if not flips % _FLIPS_A_STEP:
+            yield
     return (hits + 1) / (FLIPS + 1)  # the observed signs are one of the possible ones
 
 

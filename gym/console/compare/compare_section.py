@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import get_args
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from gym.collect.study.comparison import By
-from gym.console.compare.run_pairs import compare_runs
+from gym.console.compare.comparisons import Comparisons
 from gym.console.pages.shell import NotThere, Section, answering, json_reply
 from gym.console.runs.runs_section import read_border
 from gym.console.viewer.run_files import Run, RunFiles
@@ -27,11 +27,11 @@ def make_section(files: RunFiles) -> Section:
 
 
 class ComparePages:
-    """Its methods read files, so they run in threads. The last answers are kept while no file changes."""
+    """Its methods read files, so they run in threads."""
 
     def __init__(self, files: RunFiles) -> None:
         self._files = files
-        self._kept: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._comparisons = Comparisons(files)
 
     def names(self, _: Request) -> Response:
         self._files.refresh()
@@ -43,33 +43,14 @@ class ComparePages:
         by, flip_at = _read_by(request.query_params.get("by", "")), read_border(request.query_params.get("flip", ""))
         if not 2 <= len(set(names)) == len(names) <= MAX_COMPARED:
             raise UserError(f"Name two runs to compare, or up to {MAX_COMPARED}, each once.")
-        runs = [self._run(name) for name in names]
-        views = [self._compared(runs[0], other, by, flip_at) for other in runs[1:]]
-        return json_reply({"before": names[0], "pairs": views, "generation": self._files.generation})
-
-    def _compared(self, before: Run, after: Run, by: By | None, flip_at: float) -> dict[str, Any]:
-        with self._files.lock:
-            key = (before.name, before.rollouts.end, after.name, after.rollouts.end, by, flip_at)
-            found = self._kept.get(key)
-            if found is None:
-                found = self._kept[key] = _compare(before, after, by, flip_at)
-                while len(self._kept) > MAX_COMPARED:
-                    del self._kept[next(iter(self._kept))]
-        return found
+        found = self._comparisons.ask([self._run(name) for name in names], by, flip_at)
+        return json_reply({"before": names[0], **found, "generation": self._files.generation})
 
     def _run(self, name: str) -> Run:
         run = self._files.runs.get(name)
         if run is None:
             raise NotThere(f"there is no run {name[:200]!r} here")
         return run
-
-
-def _compare(before: Run, after: Run, by: By | None, flip_at: float) -> dict[str, Any]:
-    """One pair that cannot be compared does not hide the others."""
-    try:
-        return {"after": after.name, **compare_runs(before, after, by, flip_at)}
-    except UserError as error:
-        return {"after": after.name, "error": str(error)}
 
 
 def _read_by(text: str) -> By | None:

@@ -81,9 +81,29 @@ function pairBlocks(pair, before) {
   return [make("h2", "verdict", verdict(pair)), facts, make("div", "pair", scatter(pair, before), measures(pair)), flips(pair)].filter(Boolean);
 }
 
+/** The pairs that are whole, and how far the others are, until all are; `isOver`: something else is to be shown. */
+async function showPairs(query, isOver) {
+  const note = make("div", ""), pairs = make("div", "");
+  let shown = -1;
+  for (;;) {
+    const found = await fetchJson(`${API}/runs?${query}`);
+    if (isOver()) return;
+    if (shown < 0) $("compare-body").replaceChildren(note, pairs);
+    note.replaceChildren(...[countingNote(found.counting)].filter(Boolean));
+    if (found.pairs.length > shown) pairs.replaceChildren(...found.pairs.flatMap((pair) => pairBlocks(pair, found.before)));
+    shown = Math.max(shown, found.pairs.length);
+    if (!found.counting) return;
+    await new Promise((done) => setTimeout(done, ASK_AGAIN));
+    await untilVisible();
+  }
+}
+
+let asking = 0;
 async function show() {
+  const mine = ++asking;
   try {
     const { runs } = await fetchJson(`${API}/names`);
+    if (mine !== asking) return;
     const chosen = state.runs.filter(Boolean);
     $("compare-head").replaceChildren(make("h1", "", "Compare runs"), chooser(runs));
     if (chosen.length < 2) {
@@ -91,12 +111,11 @@ async function show() {
       return;
     }
     const query = new URLSearchParams([...chosen.map((name) => ["run", name]), ["by", state.by], ["flip", state.flip]]);
-    const found = await fetchJson(`${API}/runs?${query}`);
-    $("compare-body").replaceChildren(...found.pairs.flatMap((pair) => pairBlocks(pair, found.before)));
     document.title = `${chosen.join(" and ")}: compared`;
-    showTrouble();
+    await showPairs(query, () => mine !== asking);
+    if (mine === asking) showTrouble();
   } catch (error) {
-    showTrouble(error.message);
+    if (mine === asking) showTrouble(error.message);
   }
 }
 addEventListener("popstate", () => { const now = new URLSearchParams(location.search); Object.assign(state, { runs: now.getAll("run"), by: now.get("by") || "", flip: now.get("flip") || "" }); show(); });

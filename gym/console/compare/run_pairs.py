@@ -4,37 +4,68 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
 
-from gym.collect.study.comparison import By, ComparedSide, Flip, Tried, compare_sides, pair_tasks
+from gym.collect.study.comparison import By, Flip, RolloutComparison, TaskPair, compare_in_steps, pair_places, task_pair
+from gym.collect.study.in_steps import STEP, Steps, finish, gather
+from gym.console.compare.run_side import HeldRun, Measure, RunSide, TaskMeans, name_measures, read_side
 from gym.console.runs.run_tally import Moments
-from gym.console.viewer.columns import Columns
 from gym.console.viewer.run_files import Run
-from gym.errors import UserError
 
 MAX_POINTS = 2_000  # of the scatter; more are taken evenly
 MAX_MEASURES = 24
 
 
-@dataclass(frozen=True, slots=True)
-class _Measure:
-    name: str
-    column: Callable[[Columns], array[Any] | None]
+class Asked(NamedTuple):
+    """How runs are to be compared."""
+
+    by: By | None  # by the row's text where both say it
+    flip_at: float
 
 
 def compare_runs(before: Run, after: Run, by: By | None, flip_at: float) -> dict[str, Any]:
     """As `gym compare` has it, with every task's pair, and the other numbers of the rollouts beside the reward."""
-    chosen = by or _choose(before, after)
-    first, second = (ComparedSide(run.path, chosen, tries_of(run.rollouts.columns)) for run in (before, after))
-    compared = compare_sides(first, second, chosen, flip_at=flip_at)
-    points = list(pair_tasks(first, second))
-    titles = _titles(after.rollouts.columns)
-    step = math.ceil(len(points) / MAX_POINTS)
+    first, second = HeldRun.of(before), HeldRun.of(after)
+    lock = nullcontext()
+    asked = Asked(choose(first, second, by), flip_at)
+    shared = shared_components(first, second)
+    sides = [finish(read_side(RunSide(one), choose(first, second, by), shared, lock)) for one in (first, second)]
+    return finish(compare_sides_in_steps(sides[0], sides[1], asked, lock))
+
+
+def choose(before: HeldRun, after: HeldRun, by: By | None) -> By:
+    digests = [one.first_digest() for one in (before, after)]
+    return by or ("row" if all(digests) else "index")
+
+
+def shared_components(before: HeldRun, after: HeldRun) -> list[str]:
+    return sorted(before.columns.components.keys() & after.columns.components.keys())[:MAX_MEASURES]
+
+
+def compare_sides_in_steps(
+    first: RunSide, second: RunSide, asked: Asked, lock: AbstractContextManager[Any]
+) -> Steps[dict[str, Any]]:
+    chosen = asked.by or "index"
+    places = yield from gather(pair_places(first, second))
+    yield
+    pairs = yield from gather(task_pair(first, second, *both) for both in places)
+    compared = yield from compare_in_steps(first, second, pairs, chosen, asked.flip_at)
+    if chosen == "index":
+        places.sort(key=lambda both: second.numbers[both[1]])
+    measures = []
+    for measure in name_measures(shared_components(first.held, second.held)):
+        found = yield from _compare_measure(measure, first, second, places)
+        measures += [found] if found else []
+    with lock:
+        return _view(first, second, pairs, compared) | {"by": chosen, "flip_at": asked.flip_at, "measures": measures}
+
+
+def _view(first: RunSide, second: RunSide, pairs: Sequence[TaskPair], compared: RolloutComparison) -> dict[str, Any]:
+    points = pairs[:: math.ceil(len(pairs) / MAX_POINTS) or 1]
+    titles = second.titles({one.task for one in points} | {one.task for one in compared.flips})
     return {
-        "by": chosen,
-        "flip_at": flip_at,
         "tasks": compared.tasks,
         "only_before": compared.only_before,
         "only_after": compared.only_after,
@@ -45,36 +76,9 @@ def compare_runs(before: Run, after: Run, by: By | None, flip_at: float) -> dict
         "p_value": compared.p_value,
         "better": compared.better,
         "worse": compared.worse,
-        "flips": [_flip_view(flip, before, after, titles) for flip in compared.flips],
-        "points": [[one.task, one.before, one.after, titles.get(one.task, "")] for one in points[:: step or 1]],
-        "measures": list(_compare_measures(before.rollouts.columns, after.rollouts.columns, chosen)),
+        "flips": [_flip_view(flip, first.held.run, second.held.run, titles) for flip in compared.flips],
+        "points": [[one.task, one.before, one.after, titles.get(one.task, "")] for one in points],
     }
-
-
-def tries_of(columns: Columns) -> Iterator[Tried]:
-    """The verified rollouts; what has no place among the tasks cannot be paired."""
-    texts = columns.texts
-    facts = columns.rewards, columns.tasks, columns.repeats, columns.digests, columns.numbers, columns.kinds
-    for reward, task, repeat, digest, line, kind in zip(*facts, strict=True):
-        if reward == reward and task >= 0 and not texts[kind]:
-            yield Tried(reward, task, max(repeat, 0), digest or None, line)
-
-
-def _choose(before: Run, after: Run) -> By:
-    """By the row's text where both say it."""
-    for run in (before, after):
-        if not any(True for _ in tries_of(run.rollouts.columns)):
-            raise UserError(f"{run.name} has no verified rollouts that name their task yet")
-    digests = [next(tries_of(run.rollouts.columns)).digest for run in (before, after)]
-    return "row" if all(digests) else "index"
-
-
-def _titles(columns: Columns) -> Mapping[int, str]:
-    found: dict[int, str] = {}
-    for index, task in enumerate(columns.tasks):
-        if task >= 0 and task not in found:
-            found[task] = columns.title(index)
-    return found
 
 
 def _flip_view(flip: Flip, before: Run, after: Run, titles: Mapping[int, str]) -> dict[str, Any]:
@@ -89,49 +93,32 @@ def _flip_view(flip: Flip, before: Run, after: Run, titles: Mapping[int, str]) -
     }
 
 
-def _compare_measures(before: Columns, after: Columns, by: By) -> Iterator[dict[str, Any]]:
+def _compare_measure(
+    measure: Measure, first: RunSide, second: RunSide, places: Sequence[tuple[int, int]]
+) -> Steps[dict[str, Any] | None]:
     """Tokens, time, steps, and the numbers that the verifier added: paired by task as the rewards are."""
-    for measure in _measures(before, after):
-        first, second = (_means(one, measure.column(one), by) for one in (before, after))
-        shared = sorted(first.keys() & second.keys())
-        if not shared:
-            continue
-        apart = Moments()
-        for key in shared:
-            apart.add(second[key] - first[key])
-        yield {
-            "name": measure.name,
-            "tasks": len(shared),
-            "before": math.fsum(first[key] for key in shared) / len(shared),
-            "after": math.fsum(second[key] for key in shared) / len(shared),
-            "difference": apart.mean,
-            "interval": apart.interval,
-            "p_value": apart.p_value,
-        }
+    befores, afters, apart = array("d"), array("d"), Moments()
+    for start in range(0, len(places), STEP):
+        fresh = _means(first.measures[measure], second.measures[measure], places[start : start + STEP])
+        for before, after in fresh:
+            befores.append(before)
+            afters.append(after)
+            apart.add(after - before)
+        yield
+    if not befores:
+        return None
+    return {
+        "name": measure[0],
+        "tasks": len(befores),
+        "before": math.fsum(befores) / len(befores),
+        "after": math.fsum(afters) / len(afters),
+        "difference": apart.mean,
+        "interval": apart.interval,
+        "p_value": apart.p_value,
+    }
 
 
-def _measures(before: Columns, after: Columns) -> Iterator[_Measure]:
-    yield _Measure("tokens in", lambda one: one.tokens_in)
-    yield _Measure("tokens out", lambda one: one.tokens_out)
-    yield _Measure("seconds", lambda one: one.seconds)
-    yield _Measure("steps", lambda one: one.steps)
-    for name in sorted(before.components.keys() & after.components.keys())[:MAX_MEASURES]:
-        yield _Measure(name, _component(name))
-
-
-def _component(name: str) -> Callable[[Columns], array[Any] | None]:
-    return lambda one: one.components.get(name)
-
-
-def _means(columns: Columns, values: array[Any] | None, by: By) -> dict[int, float]:
-    """By task; NaN and -1 are no values of tokens and time."""
-    sums: dict[int, tuple[float, int]] = {}
-    keys = columns.digests if by == "row" else columns.tasks
-    unsigned = values is not None and values.typecode in "if"
-    facts = zip(keys, columns.tasks, columns.rewards, values or (), strict=bool(values))
-    for key, task, reward, value in facts:
-        if task < 0 or reward != reward or value != value or (unsigned and value < 0):
-            continue
-        total, count = sums.get(key, (0.0, 0))
-        sums[key] = total + value, count + 1
-    return {key: total / count for key, (total, count) in sums.items()}
+def _means(first: TaskMeans, second: TaskMeans, places: Iterable[tuple[int, int]]) -> Iterator[tuple[float, float]]:
+    for place, other in places:
+        if first.counts[place] and second.counts[other]:
+            yield first.mean(place), second.mean(other)

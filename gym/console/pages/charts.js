@@ -20,6 +20,20 @@ function frameOf(low, high, label, size = CHART) {
   return { node, y };
 }
 
+/** How far a count is; nothing where it is whole. */
+function countingNote(counting) {
+  if (!counting) return null;
+  const bar = make("progress", "");
+  bar.max = counting.of || 1;
+  bar.value = counting.counted;
+  const said = counting.waits ? "Waiting: another comparison is counted first." : `Counting: ${counting.counted.toLocaleString("en")} of ${plural(counting.of, "rollout")}.`;
+  return make("p", "note counting", bar, said);
+}
+
+/** A page that is not visible asks for nothing. */
+const untilVisible = () => (document.hidden ? new Promise((done) => document.addEventListener("visibilitychange", done, { once: true })) : Promise.resolve());
+const ASK_AGAIN = 100;
+
 /** Points {x, mean, low, high, title}: a line within the band of its interval. */
 function curveChart(points, label, marks = []) {
   if (!points.length) return make("p", "empty", "Nothing yet.");

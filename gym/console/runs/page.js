@@ -4,6 +4,7 @@ const API = "/view/api/runs";
 const TASKS_A_PAGE = 50;
 const state = { ...{ run: "", sort: "-spread", from: "0", pass: "" }, ...readState() };
 let generation = null;
+let drawn = ""; // the run whose figures the page shows
 
 const rolloutsAt = (more) => `/view/rollouts?${new URLSearchParams({ run: state.run, ...more })}`;
 const ago = (seconds) => { const gone = Date.now() / 1000 - seconds; return gone < 90 ? `${Math.max(0, Math.round(gone))} s ago` : gone < 5400 ? `${Math.round(gone / 60)} min ago` : gone < 129600 ? `${Math.round(gone / 3600)} h ago` : new Date(seconds * 1000).toLocaleString(); };
@@ -45,6 +46,7 @@ async function showList() {
   const { runs } = await fetchJson(`${API}/list`);
   document.title = "Runs";
   $("runs-head").replaceChildren(make("h1", "", plural(runs.length, "run")));
+  drawn = "";
   if (!runs.length) { $("runs-body").replaceChildren(make("p", "empty", "No runs yet. Collect one into this folder: gym rollouts NAME -o results/first.jsonl")); return false; }
   const chosen = new Set();
   const compare = link("#", "Compare the chosen");
@@ -63,17 +65,18 @@ async function showList() {
 }
 
 function headOf(run) {
+  const took = run.percentiles || {};
   const facts = [
-    fact("mean reward", known(run.mean), run.interval ? `95 %: ${short(run.interval[0])} to ${short(run.interval[1])}, by task` : ""),
-    fact("rollouts", run.count.toLocaleString("en"), `${plural(run.tasks, "task")}${run.rate ? ` · ${rated(run.rate)}` : ""}`),
+    fact("mean reward", known(run.mean), run.counting ? "so far" : run.interval ? `95 %: ${short(run.interval[0])} to ${short(run.interval[1])}, by task` : ""),
+    fact("rollouts", run.count.toLocaleString("en"), `${run.counting ? "so far; " : ""}${plural(run.tasks, "task")}${run.rate ? ` · ${rated(run.rate)}` : ""}`),
     fact("failures", run.failed.toLocaleString("en"), run.malformed ? plural(run.malformed, "malformed line") : ""),
-    fact("took", run.percentiles.p50 === undefined ? "–" : `${duration(run.percentiles.p50)}`, run.percentiles.p95 === undefined ? "" : `p95 ${duration(run.percentiles.p95)}, p99 ${duration(run.percentiles.p99)}`),
+    fact("took", took.p50 === undefined ? "–" : `${duration(took.p50)}`, took.p95 === undefined ? "" : `p95 ${duration(took.p95)}, p99 ${duration(took.p99)}`),
     run.tokens ? fact("tokens", `${short(Math.round(run.tokens.each_in))} in, ${short(Math.round(run.tokens.each_out))} out`, `a rollout; ${short(run.tokens.in + run.tokens.out)} in all${run.tokens.out_a_second ? `, ${short(Math.round(run.tokens.out_a_second))} out/s` : ""}`) : null,
     run.truncated || run.breaks ? fact("cut off", run.truncated.toLocaleString("en"), run.breaks ? `tokens break in ${run.breaks}` : "") : null,
   ];
   const links = make("p", "tools", link("/view/runs", "‹ all runs"), link(rolloutsAt({}), "read its rollouts"), link(rolloutsAt({ view: "tasks" }), "by task"));
   const state = run.live ? liveNote(run) : run.state ? make("span", "chip", run.state) : null;
-  return [links, make("h1", "", run.run, " ", state), run.indexed < 1 ? make("p", "note", `Still reading the file: ${Math.floor(run.indexed * 100)} % of its bytes.`) : null, run.troubles.length ? make("p", "failed", run.troubles.join(" ")) : null, make("div", "facts", facts)].filter(Boolean);
+  return [links, make("h1", "", run.run, " ", state), run.indexed < 1 ? make("p", "note", `Still reading the file: ${Math.floor(run.indexed * 100)} % of its bytes.`) : null, countingNote(run.counting), run.troubles.length ? make("p", "failed", run.troubles.join(" ")) : null, make("div", "facts", facts)].filter(Boolean);
 }
 
 function overTime(run) {
@@ -140,22 +143,29 @@ async function showRun() {
   const run = await fetchJson(`${API}/run?${new URLSearchParams({ run: state.run, ...(state.pass ? { pass: state.pass } : {}) })}`);
   document.title = `${run.run}: run`;
   generation = run.generation;
+  if (run.counting) {
+    $("runs-head").replaceChildren(...headOf(run));
+    if (drawn !== run.run) $("runs-body").replaceChildren(...[failures(run), run.agents.length ? agents(run) : null].filter(Boolean));
+    return true;
+  }
   const rewards = block("Rewards", barChart(run.bars, "How the rewards lie", (low, high) => rolloutsAt({ low, high })));
   const open = [...document.querySelectorAll("#runs-body details")].some((one) => one.open);
   const blocks = [make("div", "pair", overTime(run), rewards), make("div", "pair", passes(run), hops(run)), failures(run), agents(run), make("div", "pair", components(run)), await tasks(run), await provenance()];
   $("runs-head").replaceChildren(...headOf(run));
   $("runs-body").replaceChildren(...blocks.filter(Boolean));
+  drawn = run.run;
   if (open) for (const one of document.querySelectorAll("#runs-body details")) one.open = true;
   return false;
 }
 
-let showing = Promise.resolve();
+let showing = Promise.resolve(), timer = 0;
 function show() {
   showing = showing.then(async () => {
     try {
       const again = state.run ? await showRun() : await showList();
       showTrouble();
-      if (again) setTimeout(show, 200);
+      clearTimeout(timer);
+      if (again) timer = setTimeout(() => untilVisible().then(show), ASK_AGAIN);
     } catch (error) {
       showTrouble(error.message);
     }
@@ -163,10 +173,10 @@ function show() {
   return showing;
 }
 
-/** What is appended to a file is shown as it comes; a page that is not visible asks for nothing. */
+/** What is appended to a file is shown as it comes. */
 async function follow() {
   for (;;) {
-    if (document.hidden) { await new Promise((done) => document.addEventListener("visibilitychange", done, { once: true })); }
+    await untilVisible();
     try {
       const found = await fetchJson(`/view/api/rollouts/changes?wait=15${generation === null ? "" : `&generation=${generation}`}`);
       if (found.generation !== generation) { generation = found.generation; await show(); await new Promise((done) => setTimeout(done, 1000)); }

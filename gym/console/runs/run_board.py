@@ -2,73 +2,96 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from gym.collect.sidecar import OutputPaths
+from gym.collect.study.in_steps import Unfinished
 from gym.console.pages.shell import NotThere
-from gym.console.runs.run_figures import figures_of, mean_by_task, task_rows
+from gym.console.runs.run_figures import draw_figures, hold, sum_up, task_rows
 from gym.console.runs.run_tally import RunTally
 from gym.console.viewer.run_files import Run, RunFiles
 
 MAX_PROVENANCE = 4 << 20
-LIST_SECONDS = 0.15  # for the sums of all runs; those that are not there yet come with the next look
+MOMENT = 0.1  # seconds that one question may count
+MAX_DRAWN = 4
 MAX_NAMED = 5
 ENDED = "ended"
-UNKNOWN: Mapping[str, Any] = {
-    "pending": True,
-    "mean": None,
-    "interval": None,
-    "agents": [],
-    "began": None,
-    "last": None,
-}
 
 Progress = Callable[[], Sequence[dict[str, Any]]]  # of collections that run now, as `/collections` lists them
 
 
-class RunBoard:
-    """May be asked from several threads."""
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    tally: RunTally
+    changes: int  # of the tally, when it was begun
+    generation: int
+    work: Unfinished[dict[str, Any]]
 
-    def __init__(self, files: RunFiles, progress: Progress = lambda: ()) -> None:
+
+class RunBoard:
+    """May be asked from several threads. A question counts for a moment; what is left, the next one counts: who goes
+    away leaves no work behind, and the lock of the files is held for some lines only."""
+
+    def __init__(
+        self, files: RunFiles, progress: Progress = lambda: (), clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._files = files
         self._progress = progress
+        self._clock = clock
         self._tallies: dict[str, tuple[Run, RunTally]] = {}
-        self._kept: dict[tuple[str, float], tuple[int, dict[str, Any]]] = {}  # figures that still hold
+        self._drawings: OrderedDict[tuple[str, float], _Drawing] = OrderedDict()
 
     def views(self) -> list[dict[str, Any]]:
         """A line for each run, the latest first."""
         self._files.refresh()
+        border = self._clock() + MOMENT
         running = self._progress()
-        with self._files.lock:
-            border = time.monotonic() + LIST_SECONDS
-            views = [self._view(run, border, running) for run in self._files.runs.values()]
+        views, counted = [], False
+        for run in list(self._files.runs.values()):
+            tally = self._tally(run)
+            with _held(tally.lock, 0) as mine:  # else another request counts it just now
+                if mine and not (counted and self._clock() > border):
+                    counted |= self._count(run, tally, border)
+                whole = mine and tally.counted == len(run.rollouts) + len(run.failures)
+                views.append(self._view(run, tally, running, whole=whole))
         return sorted(views, key=lambda view: (-(view["last"] or 0.0), view["name"]))
 
     def figures(self, name: str, pass_at: float) -> dict[str, Any]:
+        border = self._clock() + MOMENT
         self._files.refresh()
         run = self._run(name)
+        generation = self._files.generation
+        tally = self._tally(run)
+        with _held(tally.lock, max(border - self._clock(), 0.0)) as mine:
+            found = self._draw(run, tally, pass_at, border, generation) if mine else None
+        if found is None:
+            counting = {"counted": tally.counted, "of": len(run.rollouts) + len(run.failures)}
+            found = {**sum_up(tally), "counting": counting, "pass_at": pass_at, "generation": generation}
         with self._files.lock:
-            tally = self._tally(run)
-            changes, found = self._kept.get((name, pass_at), (-1, {}))
-            if changes != tally.changes:
-                found = figures_of(tally, pass_at)
-                self._kept = {(name, pass_at): (tally.changes, found)}
-            facts = {"run": name, "path": str(run.path), "generation": self._files.generation}
+            facts: dict[str, Any] = {"run": name, "path": str(run.path)}
             facts |= {"indexed": self._files.indexed(), "troubles": self._files.troubles()}
         state = self._state(run)
         return {**found, **facts, "state": state, "live": None if state == ENDED else _live(run, self._progress())}
 
     def tasks(self, name: str, sort: str, start: int, count: int, pass_at: float) -> dict[str, Any]:
+        border = self._clock() + MOMENT
         self._files.refresh()
-        run = self._run(name)
-        with self._files.lock:
-            total, rows = task_rows(self._tally(run), sort, start, count, pass_at, name)
-            return {"total": total, "start": start, "tasks": rows, "generation": self._files.generation}
+        tally = self._tally(run := self._run(name))
+        with tally.lock:
+            self._count(run, tally, border)
+            places = tally.tasks.in_order(sort)
+            with self._files.lock:
+                rows = task_rows(tally, places[start : start + count], pass_at, name)
+        return {"total": len(places), "start": start, "tasks": rows, "generation": self._files.generation}
 
     def provenance(self, name: str) -> Any:
         """`X_run.json`, which holds no secrets; None where another collector wrote none."""
@@ -91,37 +114,50 @@ class RunBoard:
         if known is not run:
             tally = RunTally()
             self._tallies[run.name] = run, tally
-        tally.update(run)
         return tally
 
-    def _view(self, run: Run, border: float, running: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        sizes = {"count": len(run.rollouts), "failed": len(run.failures)}
+    def _count(self, run: Run, tally: RunTally, border: float) -> bool:
+        return tally.update(run, self._files.lock, lambda: self._clock() > border)
+
+    def _draw(self, run: Run, tally: RunTally, pass_at: float, border: float, generation: int) -> dict[str, Any] | None:
+        """None while lines are counted. A drawing that was begun is drawn to its end though the run has grown: else
+        one that grows all the time would never be seen."""
+        self._count(run, tally, border)
+        drawing = self._drawings.pop((run.name, pass_at), None)
+        if drawing is None or drawing.tally is not tally or (drawing.work.found and drawing.changes != tally.changes):
+            if tally.behind:
+                return None
+            with self._files.lock:
+                held = hold(tally)
+            drawing = _Drawing(tally, held.changes, generation, Unfinished(draw_figures(held, pass_at)))
+        found = drawing.work.go_on(lambda: self._clock() > border)
+        self._drawings[run.name, pass_at] = drawing
+        while len(self._drawings) > MAX_DRAWN:
+            self._drawings.popitem(last=False)
+        if found is None:
+            return None
+        fresh = drawing.changes == tally.changes and not tally.behind
+        return {**found, "counting": None, "generation": generation if fresh else drawing.generation}
+
+    def _view(self, run: Run, tally: RunTally, running: Sequence[dict[str, Any]], *, whole: bool) -> dict[str, Any]:
         state = self._state(run)
-        live = None if state == ENDED else _live(run, running)
-        view = {"name": run.name, "bytes": run.rollouts.size, "state": state, "live": live}
-        if run.name not in self._tallies and time.monotonic() > border:
-            return {
-                **view,
-                **sizes,
-                "pending": True,
-                "mean": None,
-                "interval": None,
-                "agents": [],
-                "last": None,
-                "began": None,
-            }
-        tally = self._tally(run)
         agents = list(tally.agents.values())
+        counted = sum(one.rollouts for one in agents), sum(one.failed for one in agents)
+        sizes = counted if whole else (len(run.rollouts), len(run.failures))
         return {
-            **view,
-            "count": sum(one.rollouts for one in agents),
-            "failed": sum(one.failed for one in agents),
-            "mean": tally.rewards.mean,
-            "interval": mean_by_task(tally.tasks.values()).interval,
+            "name": run.name,
+            "bytes": run.rollouts.size,
+            "state": state,
+            "live": None if state == ENDED else _live(run, running),
+            "count": sizes[0],
+            "failed": sizes[1],
+            "mean": tally.rewards.mean if whole else None,
+            "interval": tally.interval() if whole else None,
             "agents": [one.name for one in agents][:MAX_NAMED],
-            "tasks": len(tally.tasks),
+            "tasks": len(tally.tasks) if whole else None,
             "began": tally.began if tally.rewards.count and tally.began < float("inf") else None,
             "last": tally.last if tally.last > float("-inf") else None,
+            **({} if whole else {"pending": True}),
         }
 
     def _state(self, run: Run) -> str:
@@ -130,6 +166,17 @@ class RunBoard:
         if beside.metrics.is_file():
             return ENDED
         return "not ended" if beside.run.is_file() else ""
+
+
+@contextmanager
+def _held(lock: threading.Lock, seconds: float) -> Iterator[bool]:
+    """Whether it could be had in time."""
+    mine = lock.acquire(timeout=seconds)
+    try:
+        yield mine
+    finally:
+        if mine:
+            lock.release()
 
 
 def _live(run: Run, running: Sequence[dict[str, Any]]) -> dict[str, Any] | None:

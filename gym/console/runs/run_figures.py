@@ -5,126 +5,160 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from gym.console.runs.run_tally import AgentTally, Moments, RunTally, TaskTally
-from gym.console.viewer.columns import Columns
+from gym.collect.study.in_steps import Steps, finish
+from gym.console.runs.run_tally import AgentTally, Moments, RunTally, interval_of
+from gym.console.runs.task_sums import count_passed
 from gym.console.viewer.facts import MALFORMED
 from gym.console.viewer.query import draw_bars
 from gym.wire.metrics import pass_at_k
 
 POINTS, LEAST_POINTS = 60, 5  # of the curve over time
+POINTS_A_STEP = 10
 LEAST_A_POINT = 10  # rollouts, where there are enough
 MAX_COMPONENTS = 24
 SAMPLED = 20_000  # lines of which the histograms of components and the percentiles are drawn
 MAX_AGENTS = 200
-MAX_TITLE = 160
 RATE_SECONDS = 60.0
 
 
-def figures_of(tally: RunTally, pass_at: float) -> dict[str, Any]:
-    columns = tally.columns
-    seconds = _total(one.seconds for one in tally.agents.values())
-    by_task = mean_by_task(tally.tasks.values())
+def sum_up(tally: RunTally) -> dict[str, Any]:
+    """What is known while a run is still counted. Its sums alone: nothing here looks at every rollout or task."""
+    agents = list(tally.agents.values())  # at once: another request may count meanwhile
     return {
-        "count": sum(one.rollouts for one in tally.agents.values()),
-        "failed": sum(one.failed for one in tally.agents.values()),
+        "count": sum(one.rollouts for one in agents),
+        "failed": sum(one.failed for one in agents),
         "malformed": tally.malformed,
         "mean": tally.rewards.mean,
-        "interval": by_task.interval,
+        "interval": None,
         "tasks": len(tally.tasks),
         "began": _known(tally.began),
         "last": _known(tally.last),
-        "rate": _rate(tally),
-        "bars": draw_bars(columns.rewards),
-        "curve": draw_curve(list(tally.finished())),
-        "components": _components(columns),
-        "agents": [_agent_view(one) for one in sorted(tally.agents.values(), key=lambda one: one.name)][:MAX_AGENTS],
-        "kinds": [{"kind": kind, "count": count} for kind, count in tally.kinds.most_common() if kind != MALFORMED],
-        "pass_at": pass_at,
-        "passes": draw_passes(tally.tasks.values(), pass_at),
-        "tokens": _tokens(tally),
-        "hops": _hops(tally, seconds.mean),
-        "percentiles": _percentiles(columns.seconds),
-        "truncated": sum(one.truncated for one in tally.agents.values()),
-        "breaks": sum(one.breaks for one in tally.agents.values()),
+        "agents": [_agent_view(one) for one in sorted(agents, key=lambda one: one.name)][:MAX_AGENTS],
+        "kinds": [{"kind": kind, "count": count} for kind, count in _by_count(tally) if kind != MALFORMED],
+        "tokens": _tokens(tally, agents),
+        "truncated": sum(one.truncated for one in agents),
+        "breaks": sum(one.breaks for one in agents),
     }
 
 
-def mean_by_task(tasks: Iterable[TaskTally]) -> Moments:
-    """Repeats of a task are no independent tries: each task counts once."""
-    moments = Moments()
-    for one in tasks:
-        if one.rewards:
-            moments.add(one.mean)
-    return moments
+def figures_of(tally: RunTally, pass_at: float) -> dict[str, Any]:
+    return finish(draw_figures(hold(tally), pass_at))
 
 
-def draw_curve(points: Sequence[tuple[float, float]]) -> list[dict[str, float | None]]:
-    """The mean reward of each part of a run in the order in which its rollouts ended, with 95 % of chance."""
-    size = max(math.ceil(len(points) / POINTS), min(LEAST_A_POINT, math.ceil(len(points) / LEAST_POINTS)), 1)
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A run at one moment: what its drawings are made of, and its sums. The run may grow meanwhile."""
+
+    changes: int
+    sums: dict[str, Any]
+    hops: dict[str, Any] | None
+    last: float
+    rewards: array[float]  # these three: of lines that have a reward
+    ends: array[float]
+    places: array[int]
+    began: array[float]
+    seconds: array[float]
+    components: dict[str, array[float]]  # a sample
+    tries: array[int]  # of tasks
+    means: array[float]
+
+
+def hold(tally: RunTally) -> Held:
+    """With the tally's lock and that of the files: copies, a few milliseconds."""
+    columns, seen = tally.columns, tally.seen
+    seconds = _total(one.seconds for one in tally.agents.values())
+    names = sorted(columns.components)[:MAX_COMPONENTS]
+    return Held(
+        changes=tally.changes,
+        sums=sum_up(tally),
+        hops=_hops(tally, seconds.mean),
+        last=tally.last,
+        rewards=tally.known_rewards[:],
+        ends=tally.known_ends[:],
+        places=tally.known_places[:],
+        began=columns.began[:seen],
+        seconds=columns.seconds[:seen],
+        components={name: _evenly(columns.components[name][:seen]) for name in names},
+        tries=tally.tasks.tries[:],
+        means=tally.tasks.means(),
+    )
+
+
+def draw_figures(held: Held, pass_at: float) -> Steps[dict[str, Any]]:
+    passed = count_passed(held.places, held.rewards, pass_at, len(held.tries))
+    yield
+    interval = interval_of(held.means)
+    yield
+    passes = draw_passes(held.tries, passed)
+    yield
+    bars = draw_bars(held.rewards)
+    yield
+    curve = yield from _gather_curve(held)
+    rate = _rate(held)
+    yield
+    components = []
+    for name, values in held.components.items():
+        components.append({"name": name, **_histogram(values)})
+        yield
+    return held.sums | {
+        "interval": interval,
+        "rate": rate,
+        "bars": bars,
+        "curve": curve,
+        "components": components,
+        "pass_at": pass_at,
+        "passes": passes,
+        "hops": held.hops,
+        "percentiles": _percentiles(held.seconds),
+    }
+
+
+def _gather_curve(held: Held) -> Steps[list[dict[str, float | None]]]:
     found = []
-    for start in range(0, len(points), size):
-        part = points[start : start + size]
-        moments = Moments()
-        for _, reward in part:
-            moments.add(reward)
-        low, high = moments.interval or (None, None)
-        ended = max((end for end, _ in part if end == end), default=None)
-        found.append({"at": ended, "mean": moments.mean, "low": low, "high": high, "count": len(part)})
+    for point in draw_curve(held.ends, held.rewards):
+        found.append(point)
+        if not len(found) % POINTS_A_STEP:
+            yield
     return found
 
 
-def draw_passes(tasks: Iterable[TaskTally], pass_at: float) -> list[tuple[int, float, int]]:
+def draw_curve(ends: Sequence[float], rewards: Sequence[float]) -> Iterator[dict[str, float | None]]:
+    """The mean reward of each part of a run in the order in which its rollouts ended, with 95 % of chance."""
+    count = len(rewards)
+    size = max(math.ceil(count / POINTS), min(LEAST_A_POINT, math.ceil(count / LEAST_POINTS)), 1)
+    for start in range(0, count, size):
+        moments = Moments()
+        moments.take(rewards[start : start + size])
+        low, high = moments.interval or (None, None)
+        ended = max((end for end in ends[start : start + size] if end == end), default=None)
+        yield {"at": ended, "mean": moments.mean, "low": low, "high": high, "count": moments.count}
+
+
+def draw_passes(tries: Iterable[int], passed: Iterable[int]) -> list[tuple[int, float, int]]:
     """(k, pass@k, over how many tasks): each k over those that were tried so often."""
-    groups = Counter((len(one.rewards), one.passed(pass_at)) for one in tasks if one.rewards)
+    groups = Counter(zip(tries, passed, strict=True))
     most = max((count for count, _ in groups), default=0)
     found = []
     for k in _powers(most):
-        fit = [(tries, passed, times) for (tries, passed), times in groups.items() if tries >= k]
+        fit = [(tried, reached, times) for (tried, reached), times in groups.items() if tried >= k]
         count = sum(times for *_, times in fit)
-        found.append((k, sum(pass_at_k(tries, passed, k) * times for tries, passed, times in fit) / count, count))
+        found.append((k, sum(pass_at_k(tried, reached, k) * times for tried, reached, times in fit) / count, count))
     return found
 
 
-def task_rows(
-    tally: RunTally, sort: str, start: int, count: int, pass_at: float, run: str
-) -> tuple[int, list[dict[str, Any]]]:
-    """(all, a page of the table)."""
-    tasks = list(tally.tasks.values())
-    tasks.sort(key=_TASK_KEYS[sort.lstrip("-")], reverse=sort.startswith("-"))
-    columns = tally.columns
-    return len(tasks), [_task_view(one, columns, pass_at, run) for one in tasks[start : start + count]]
-
-
-_TASK_KEYS: dict[str, Any] = {
-    "task": lambda one: (one.task < 0, one.task, one.agent),
-    "mean": lambda one: one.mean if one.rewards else -math.inf,
-    "spread": lambda one: one.spread,
-    "tries": lambda one: len(one.rewards),
-    "tokens": lambda one: one.tokens,
-    "seconds": lambda one: one.seconds,
-}
-TASK_SORTS = frozenset(f"{sign}{name}" for name in _TASK_KEYS for sign in ("", "-"))
-
-
-def _task_view(one: TaskTally, columns: Columns, pass_at: float, run: str) -> dict[str, Any]:
-    tries = len(one.rewards)
-    return {
-        "task": one.task if one.task >= 0 else None,
-        "agent": columns.texts[one.agent],
-        "title": columns.title(one.first)[:MAX_TITLE],
-        "id": f"{run}:{columns.numbers[one.first]}",
-        "tries": tries,
-        "passed": one.passed(pass_at),
-        "mean": one.mean if tries else None,
-        "spread": one.spread,
-        "low": min(one.rewards, default=None),
-        "high": max(one.rewards, default=None),
-        "tokens": one.tokens / tries if tries else None,
-        "seconds": one.seconds / tries if tries else None,
-    }
+def task_rows(tally: RunTally, places: Sequence[int], pass_at: float, run: str) -> list[dict[str, Any]]:
+    """A part of the table. With the tally's lock and that of the files."""
+    passed = count_passed(tally.known_places, tally.known_rewards, pass_at, len(tally.tasks))
+    found = []
+    for place in places:
+        line = tally.columns.numbers[tally.tasks.firsts[place]]
+        view = tally.tasks.view(place, tally.columns)
+        found.append({**view, "id": f"{run}:{line}", "passed": passed[place]})
+    return found
 
 
 def _agent_view(one: AgentTally) -> dict[str, Any]:
@@ -140,11 +174,6 @@ def _agent_view(one: AgentTally) -> dict[str, Any]:
         "truncated": one.truncated,
         "breaks": one.breaks,
     }
-
-
-def _components(columns: Columns) -> list[dict[str, Any]]:
-    names = sorted(columns.components)[:MAX_COMPONENTS]
-    return [{"name": name, **_histogram(_evenly(columns.components[name]))} for name in names]
 
 
 def _histogram(values: Sequence[float]) -> dict[str, Any]:
@@ -166,11 +195,15 @@ def _percentiles(seconds: array[float]) -> dict[str, float]:
 _PARTS = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
-def _tokens(tally: RunTally) -> dict[str, Any] | None:
-    counted = sum(one.counted for one in tally.agents.values())
+def _by_count(tally: RunTally) -> list[tuple[str, int]]:
+    return Counter(dict(tally.kinds)).most_common()
+
+
+def _tokens(tally: RunTally, agents: Sequence[AgentTally]) -> dict[str, Any] | None:
+    counted = sum(one.counted for one in agents)
     if not counted:
         return None
-    into, out = (sum(getattr(one, name) for one in tally.agents.values()) for name in ("tokens_in", "tokens_out"))
+    into, out = (sum(getattr(one, name) for one in agents) for name in ("tokens_in", "tokens_out"))
     span = tally.last - tally.began
     a_second = out / span if math.isfinite(span) and span > 0 else None
     return {"in": into, "out": out, "each_in": into / counted, "each_out": out / counted, "out_a_second": a_second}
@@ -187,18 +220,17 @@ def _hops(tally: RunTally, seconds: float | None) -> dict[str, Any] | None:
     return {"hops": named, "rest": rest, "whole": whole, "queued": 1000 * (tally.queued.mean or 0.0)}
 
 
-def _rate(tally: RunTally) -> float | None:
+def _rate(held: Held) -> float | None:
     """Rollouts a second over the last minute of the run."""
-    columns = tally.columns
-    if not math.isfinite(tally.last):
+    if not math.isfinite(held.last):
         return None
-    border, count, first = tally.last - RATE_SECONDS, 0, tally.last
-    for began, seconds in zip(reversed(columns.began), reversed(columns.seconds), strict=True):
+    border, count, first = held.last - RATE_SECONDS, 0, held.last
+    for began, seconds in zip(reversed(held.began), reversed(held.seconds), strict=True):
         ended = began + (seconds if seconds == seconds else 0.0)
         if not ended >= border:
             break
         count, first = count + 1, min(first, began)
-    return count / (tally.last - first) if count and tally.last > first else None
+    return count / (held.last - first) if count and held.last > first else None
 
 
 def _total(moments: Iterable[Moments]) -> Moments:

@@ -1,17 +1,31 @@
-"""The sums of one run, kept while it grows: each look adds the lines that are new."""
+"""The sums of one run, kept while it grows: each look adds lines that are new, some thousand at a time, so that a look
+at a long run ends when its moment is over and the next one goes on."""
 
 from __future__ import annotations
 
 import math
+import threading
+from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import Any
 
+from gym.console.runs.task_sums import NONE, TaskSums
 from gym.console.viewer.columns import BREAKS, TRUNCATED, Columns
 from gym.console.viewer.facts import MALFORMED
 from gym.console.viewer.run_files import Run
 
 NORMAL = 1.96  # of 95 %
+SLICE = 2048  # lines that are counted between two looks at the clock: about 3 ms
+COLUMNS = (
+    *("agents", "kinds", "tasks", "rewards", "began", "seconds", "queued"),
+    *("tokens", "tokens_in", "tokens_out", "steps", "marks"),
+)
+
+
+Interval = tuple[float, float]
 
 
 @dataclass(slots=True)
@@ -27,12 +41,22 @@ class Moments:
         self.total += value
         self.squares += value * value
 
+    def take(self, values: Iterable[float]) -> None:
+        """Each of them in turn, so that how many come at once makes no difference. NaN is none."""
+        count, total, squares = self.count, self.total, self.squares
+        for value in values:
+            if value == value:
+                count += 1
+                total += value
+                squares += value * value
+        self.count, self.total, self.squares = count, total, squares
+
     @property
     def mean(self) -> float | None:
         return self.total / self.count if self.count else None
 
     @property
-    def interval(self) -> tuple[float, float] | None:
+    def interval(self) -> Interval | None:
         """Of 95 %; one value alone has none."""
         if self.count < 2:
             return None
@@ -54,27 +78,6 @@ class Moments:
 
 
 @dataclass(slots=True)
-class TaskTally:
-    task: int  # -1 where the line names none: it stands alone
-    agent: int
-    first: int  # its first line
-    rewards: list[float] = field(default_factory=list)
-    tokens: int = 0
-    seconds: float = 0.0
-
-    @property
-    def mean(self) -> float:
-        return math.fsum(self.rewards) / len(self.rewards) if self.rewards else math.nan
-
-    @property
-    def spread(self) -> float:
-        return max(self.rewards) - min(self.rewards) if self.rewards else 0.0
-
-    def passed(self, border: float) -> int:
-        return sum(reward >= border for reward in self.rewards)
-
-
-@dataclass(slots=True)
 class AgentTally:
     name: str
     rewards: Moments = field(default_factory=Moments)
@@ -88,25 +91,48 @@ class AgentTally:
     truncated: int = 0
     breaks: int = 0
 
+    def add_tokens(self, into: Sequence[int], out: Sequence[int]) -> None:
+        """-1 is not known."""
+        unknown = sum(one < 0 and other < 0 for one, other in zip(into, out, strict=True))
+        self.counted += len(into) - unknown
+        self.tokens_in += sum(one for one in into if one > 0)
+        self.tokens_out += sum(one for one in out if one > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some lines: copies, so that nobody waits while they are counted."""
+
+    columns: Columns
+    start: int
+    end: int
+    values: dict[str, Any]
+    hops: dict[str, Any]
+
 
 class RunTally:
-    """`update` first, with the files' lock held."""
+    """Who changes it holds its `lock`. `columns` and what was `seen` of them belong together."""
 
     def __init__(self) -> None:
+        self.lock = threading.Lock()
         self.changes = 0
+        self._interval: tuple[int, Interval | None] = -1, None
         self._clear()
 
     def _clear(self) -> None:
         self._columns: Columns | None = None
         self._failures: Columns | None = None
-        self._seen = self._seen_failed = 0
+        self.seen = self.seen_failed = 0
+        self.lines = 0  # of both files; the others are still to be counted
         self.rewards = Moments()
         self.agents: dict[str, AgentTally] = {}
-        self.tasks: dict[tuple[int, int], TaskTally] = {}
+        self.tasks = TaskSums()
         self.kinds: Counter[str] = Counter()
         self.queued = Moments()
         self.hops: dict[str, Moments] = {}
         self.began, self.last = math.inf, -math.inf
+        # Of lines that have a reward, in the order of the file: what it is, when it came, of which task.
+        self.known_rewards, self.known_ends, self.known_places = array("d"), array("d"), array("i")
 
     @property
     def columns(self) -> Columns:
@@ -116,99 +142,140 @@ class RunTally:
     def malformed(self) -> int:
         return self.kinds[MALFORMED]
 
-    def update(self, run: Run) -> None:
-        replaced = self._columns is not None and (
-            self._columns is not run.rollouts.columns or self._failures is not run.failures.columns
-        )
-        if replaced:
-            self._clear()
-        self._columns, self._failures = run.rollouts.columns, run.failures.columns
-        fresh = len(self._columns) - self._seen, len(self._failures) - self._seen_failed
-        if not any(fresh):
-            return
-        self.changes += 1
-        self._take_rollouts(self._columns, self._seen)
-        self._take_failures(self._failures, self._seen_failed)
-        self._take_hops(self._columns, self._seen)
-        self._seen, self._seen_failed = len(self._columns), len(self._failures)
+    @property
+    def counted(self) -> int:
+        return self.seen + self.seen_failed
 
-    def _take_rollouts(self, columns: Columns, start: int) -> None:
-        texts, agents = columns.texts, self._numbered(columns)
-        chosen = columns.agents, columns.kinds, columns.tasks, columns.rewards, columns.began, columns.seconds
-        facts = zip(range(start, len(columns)), *(one[start:] for one in chosen), strict=True)
-        for index, agent, kind, task, reward, began, seconds in facts:
+    @property
+    def behind(self) -> int:
+        """Lines that are still to be counted."""
+        return self.lines - self.counted
+
+    def interval(self) -> Interval | None:
+        """Counted once after each change."""
+        changes, found = self._interval
+        if changes != self.changes:
+            found = interval_of(self.tasks.means())
+            self._interval = self.changes, found
+        return found
+
+    def update(self, run: Run, files: AbstractContextManager[Any], is_over: Callable[[], bool]) -> bool:
+        """Count on until all is counted, or until `is_over`; True where there was something to count. `files`: held
+        for as long as columns are copied."""
+        before = self.changes
+        while True:
+            with files:
+                parts = self._next_parts(run)
+            for part in parts:
+                self._take(part)
+            if not parts or is_over():
+                return self.changes != before
+
+    def _next_parts(self, run: Run) -> list[_Part]:
+        """Failures come with the last lines of rollouts: also where some of those come with every look."""
+        rollouts, failures = run.rollouts.columns, run.failures.columns
+        if self._columns is not None and (self._columns is not rollouts or self._failures is not failures):
+            self._clear()
+            self.changes += 1
+        self._columns, self._failures = rollouts, failures
+        self.lines = len(rollouts) + len(failures)
+        parts = [_cut(rollouts, self.seen, COLUMNS)] if self.seen < len(rollouts) else []
+        if self.seen + SLICE >= len(rollouts) and self.seen_failed < len(failures):
+            parts.append(_cut(failures, self.seen_failed, ("agents", "kinds")))
+        return parts
+
+    def _take(self, part: _Part) -> None:
+        self.changes += 1
+        if part.columns is self._failures:
+            self._take_failures(part)
+            self.seen_failed = part.end
+            return
+        self._take_rollouts(part)
+        self._take_tasks(part)
+        self._take_times(part)
+        self.seen = part.end
+
+    def _take_rollouts(self, part: _Part) -> None:
+        by_agent = self._by_agent(part)
+        for number, lines in by_agent.items():
+            tally = self._agent(part.columns.texts[number])
+            every = len(lines) == part.end - part.start
+
+            def picked(name: str, lines: Sequence[int] = lines, every: bool = every) -> Sequence[Any]:
+                column: Sequence[Any] = part.values[name]
+                return column if every else [column[line] for line in lines]
+
+            tally.rollouts += len(lines)
+            tally.rewards.take(picked("rewards"))
+            tally.seconds.take(picked("seconds"))
+            tally.steps += sum(picked("steps"))
+            marks = Counter(picked("marks"))
+            tally.truncated += sum(count for mark, count in marks.items() if mark & TRUNCATED)
+            tally.breaks += sum(count for mark, count in marks.items() if mark & BREAKS)
+            tally.add_tokens(picked("tokens_in"), picked("tokens_out"))
+
+    def _by_agent(self, part: _Part) -> dict[int, Sequence[int]]:
+        """The lines of verified rollouts; of others their kinds are counted."""
+        agents, texts = part.values["agents"], part.columns.texts
+        for agent in dict.fromkeys(agents):  # in their order in the file
+            self._agent(texts[agent])
+        if not any(texts[kind] for kind in set(part.values["kinds"])) and len(set(agents)) == 1:
+            return {agents[0]: range(len(agents))}
+        found: dict[int, list[int]] = {}
+        for line, (agent, kind) in enumerate(zip(agents, part.values["kinds"], strict=True)):
             if texts[kind]:  # a failure among rollouts, or a line that cannot be read
                 self.kinds[texts[kind]] += 1
-                agents(agent).failed += texts[kind] != MALFORMED
-                continue
-            tally = agents(agent)
-            tally.rollouts += 1
+                self._agent(texts[agent]).failed += texts[kind] != MALFORMED
+            else:
+                found.setdefault(agent, []).append(line)
+        return dict(found)
+
+    def _take_tasks(self, part: _Part) -> None:
+        texts, values, tasks = part.columns.texts, part.values, self.tasks
+        failed = {kind for kind in set(values["kinds"]) if texts[kind]}
+        rewards = values["rewards"]
+        names = ("kinds", "agents", "tasks", "tokens", "seconds", "began")
+        facts = zip(range(part.start, part.end), rewards, *(values[name] for name in names), strict=True)
+        known_rewards, known_ends, known_places = self.known_rewards, self.known_ends, self.known_places
+        for line, reward, kind, agent, task, tokens, seconds, began in facts:
+            place = NONE if kind in failed else tasks.add(line, agent, task, reward, tokens, seconds)
             if reward == reward:
-                self.rewards.add(reward)
-                tally.rewards.add(reward)
-            if seconds == seconds:
-                tally.seconds.add(seconds)
-            if began == began:
+                known_rewards.append(reward)
+                known_ends.append(began + seconds if seconds == seconds else began)
+                known_places.append(place)
+        verified = [reward for reward, kind in zip(rewards, values["kinds"], strict=True) if kind not in failed]
+        self.rewards.take(verified if failed else rewards)
+
+    def _take_times(self, part: _Part) -> None:
+        """What a hop took, in milliseconds a rollout, of those that say it; from when to when the run goes."""
+        for name, values in part.hops.items():
+            self.hops.setdefault(name, Moments()).take(values)
+        self.queued.take(part.values["queued"])
+        texts, values = part.columns.texts, part.values
+        for began, seconds, kind in zip(values["began"], values["seconds"], values["kinds"], strict=True):
+            if began == began and not texts[kind]:
                 self.began = min(self.began, began)
-                self.last = max(self.last, began + (seconds if seconds == seconds else 0.0))
-            self._take_task(columns, index, agent, task, reward)
-            self._take_counts(columns, index, tally)
+                self.last = max(self.last, began + seconds if seconds == seconds else began)
 
-    def _take_task(self, columns: Columns, index: int, agent: int, task: int, reward: float) -> None:
-        key = (agent, task if task >= 0 else -1 - index)
-        found = self.tasks.get(key)
-        if found is None:
-            found = self.tasks[key] = TaskTally(task, agent, index)
-        if reward == reward:
-            found.rewards.append(reward)
-        found.tokens += max(columns.tokens[index], 0)
-        seconds = columns.seconds[index]
-        found.seconds += seconds if seconds == seconds else 0.0
-
-    @staticmethod
-    def _take_counts(columns: Columns, index: int, tally: AgentTally) -> None:
-        tally.steps += columns.steps[index]
-        marks = columns.marks[index]
-        tally.truncated += bool(marks & TRUNCATED)
-        tally.breaks += bool(marks & BREAKS)
-        if columns.tokens_in[index] >= 0 or columns.tokens_out[index] >= 0:
-            tally.counted += 1
-            tally.tokens_in += max(columns.tokens_in[index], 0)
-            tally.tokens_out += max(columns.tokens_out[index], 0)
-
-    def _take_failures(self, columns: Columns, start: int) -> None:
-        agents, texts = self._numbered(columns), columns.texts
-        for agent, kind in zip(columns.agents[start:], columns.kinds[start:], strict=True):
-            self.kinds[texts[kind]] += 1
+    def _take_failures(self, part: _Part) -> None:
+        texts = part.columns.texts
+        for (agent, kind), count in Counter(zip(part.values["agents"], part.values["kinds"], strict=True)).items():
+            self.kinds[texts[kind]] += count
             if texts[kind] != MALFORMED:
-                agents(agent).failed += 1
+                self._agent(texts[agent]).failed += count
 
-    def _numbered(self, columns: Columns) -> Callable[[int], AgentTally]:
-        found: dict[int, AgentTally] = {}
+    def _agent(self, name: str) -> AgentTally:
+        return self.agents.setdefault(name, AgentTally(name))
 
-        def tally_of(number: int) -> AgentTally:
-            tally = found.get(number)
-            if tally is None:
-                name = columns.texts[number]
-                tally = found[number] = self.agents.setdefault(name, AgentTally(name))
-            return tally
 
-        return tally_of
+def interval_of(means: Iterable[float]) -> Interval | None:
+    """Of the means of tasks: repeats of a task are no independent tries, so each task counts once."""
+    moments = Moments()
+    moments.take(means)
+    return moments.interval
 
-    def _take_hops(self, columns: Columns, start: int) -> None:
-        """What a hop took, in milliseconds a rollout, of those that say it."""
-        for name, values in columns.hops.items():
-            moments = self.hops.setdefault(name, Moments())
-            for value in values[start:]:
-                if value == value:
-                    moments.add(value)
-        for value in columns.queued[start:]:
-            if value == value:
-                self.queued.add(value)
 
-    def finished(self) -> Iterator[tuple[float, float]]:
-        """(when it ended, its reward), in the order of the file."""
-        columns = self.columns
-        for began, seconds, reward in zip(columns.began, columns.seconds, columns.rewards, strict=True):
-            if reward == reward:
-                yield began + (seconds if seconds == seconds else 0.0), reward
+def _cut(columns: Columns, start: int, names: Sequence[str]) -> _Part:
+    end = min(start + SLICE, len(columns))
+    hops = {name: values[start:end] for name, values in columns.hops.items()}
+    return _Part(columns, start, end, {name: columns.column(name)[start:end] for name in names}, hops)

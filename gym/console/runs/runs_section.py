@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from gym.console.pages.shell import Section, answering, json_reply
 from gym.console.runs.run_board import Progress, RunBoard
-from gym.console.runs.run_figures import TASK_SORTS
+from gym.console.runs.task_sums import TASK_SORTS
 from gym.console.viewer.app import read_whole
 from gym.console.viewer.run_files import RunFiles
 from gym.errors import UserError

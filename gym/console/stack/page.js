@@ -12,7 +12,7 @@ function showTiles(view) {
     tile("From outside", out ? rate(out.rate) : "–", out ? "calls of collectors and clients" : "measuring"),
     tile("Agents took, p50 / p95", out && out.p50 !== null ? `${took(out.p50)} / ${took(out.p95)}` : "–", "of a rollout"),
     tile("Errors", short(failed), "in the last minute, all servers", failed ? "bad" : ""),
-    tile("Held back", short(waiting), waiting ? "calls wait for a provider" : "no provider refuses calls", waiting ? "warn" : ""),
+    tile("Held back", short(waiting), waiting ? "calls wait for a provider" : "no call waits for a provider", waiting ? "warn" : ""),
   ];
   const boxes = view.sandboxes;
   if (boxes) tiles.push(tile("Sandboxes", short(boxes.alive), [`${boxes.waiting} queued`, boxes.warm ? `warm: ${boxes.warm}` : "", boxes.breaker === "closed" ? boxes.provider : "the engine fails", boxes.stale ? "old: the broker is silent" : ""].filter(Boolean).join(" · "), boxes.waiting || boxes.stale || boxes.breaker !== "closed" ? "warn" : ""));
@@ -20,8 +20,11 @@ function showTiles(view) {
   $("tiles").replaceChildren(...tiles);
 }
 
+/** Nothing was refused lately: then the configuration's limit, or what is left of a former refusal, holds them. */
+const heldBack = (one) => `${one.instance}: ${plural(one.waiting, "call")} ${one.waiting === 1 ? "waits" : "wait"}; ${one.refused ? `${one.provider} refused ${one.refused} in the last ${one.seconds} s` : `as many as may be are under way at ${one.provider}`}`;
+
 function showWarnings(view) {
-  const held = view.held.map((one) => `${one.instance}: ${plural(one.waiting, "call")} wait; ${one.provider} refused ${one.refused} in the last ${one.seconds} s`);
+  const held = view.held.map(heldBack);
   $("warnings").replaceChildren(...held.map((text) => make("p", "", text)));
 }
 
@@ -38,7 +41,7 @@ function collectionRow(one) {
     make("div", "sub", `${reward}${progress.rate.toFixed(1)}/s${progress.eta_seconds === null ? "" : ` · ${span(progress.eta_seconds)} left`}`));
   if (progress.failed) row.append(make("div", "problem", `${progress.failed} failed: ${kinds}`));
   if (progress.paused_reason) row.append(make("div", "problem", `paused: ${progress.paused_reason}`));
-  for (const held of progress.held || []) row.append(make("div", "problem", `held back: ${held.instance}: ${held.waiting} calls wait, ${held.provider} refused ${held.refused} in the last ${held.seconds} s`));
+  for (const held of progress.held || []) row.append(make("div", "problem", `held back: ${heldBack(held)}`));
   if (progress.stopping) row.append(make("div", "problem", "stopping"));
   return row;
 }
