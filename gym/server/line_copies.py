@@ -20,6 +20,7 @@ MAX_KEPT: Final = 200  # datagrams
 RETRY_SECONDS: Final = 1.0
 HELLO: Final = b""
 HELLO_SECONDS: Final = 0.5
+LAST_SECONDS: Final = 2.0  # that a process which ends waits for its last words
 
 
 class LineSender:
@@ -31,7 +32,7 @@ class LineSender:
         self._kept: deque[bytes] = deque(maxlen=MAX_KEPT)
         self._socket: socket.socket | None = None
         self._connecting: threading.Timer | None = None
-        self._lock = threading.Lock()  # never waited for: after a fork no one might release it
+        self._lock = threading.Lock()  # waited for at the end alone: after a fork no one might release it
         self.mask: Callable[[str], str] = str
 
     def add(self, text: str) -> None:
@@ -40,10 +41,12 @@ class LineSender:
         self._drain()
 
     def finish(self) -> None:
-        """At the end of the process: its last words matter most."""
-        if self._kept and self._socket is None:
-            self._connect()
-        self._drain()
+        """At the end of the process: its last words matter most. A thread may be sending them just now."""
+        if self._lock.acquire(timeout=LAST_SECONDS):
+            if self._kept and (self._socket is not None or self._connect(LAST_SECONDS)):
+                with suppress(OSError):
+                    self._send_kept()
+            self._lock.release()
         self._close()
 
     def _close(self) -> None:
@@ -55,9 +58,7 @@ class LineSender:
         if not self._lock.acquire(blocking=False):
             return
         try:
-            while self._kept and self._socket is not None:
-                self._socket.send(self._kept[0])
-                self._kept.popleft()
+            self._send_kept()
         except BlockingIOError:
             return
         except OSError:
@@ -66,6 +67,11 @@ class LineSender:
             self._lock.release()
         if self._kept and self._connecting is None:
             self._connect_later(0.0)
+
+    def _send_kept(self) -> None:
+        while self._kept and self._socket is not None:
+            self._socket.send(self._kept[0])
+            self._kept.popleft()
 
     def _connect_later(self, seconds: float) -> None:
         self._connecting = threading.Timer(seconds, self._try_to_connect)
@@ -80,11 +86,11 @@ class LineSender:
         else:
             self._connect_later(RETRY_SECONDS)
 
-    def _connect(self) -> bool:
+    def _connect(self, seconds: float = HELLO_SECONDS) -> bool:
         made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             made.connect(self._where)
-            made.settimeout(HELLO_SECONDS)
+            made.settimeout(seconds)
             made.send(HELLO)
             made.recv(1)  # it listens: what is sent to who does not yet is lost without a word
             made.setblocking(False)

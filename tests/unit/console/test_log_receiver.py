@@ -39,6 +39,18 @@ async def test_the_last_words_of_a_server_arrive_without_its_secrets(tmp_path: P
     assert "sk-canary-123456" not in str(lines)
 
 
+async def test_last_words_wait_for_a_thread_that_is_sending(tmp_path: Path) -> None:
+    async with receiver_in(tmp_path).receiving("127.0.0.1", 0) as port:
+        sender = LineSender(f"127.0.0.1:{port}")
+        with sender._lock:
+            sender.add("last words\n")
+            ending = asyncio.create_task(asyncio.to_thread(sender.finish))
+            await asyncio.sleep(0)
+        await ending
+        tails = LogTails(tmp_path)
+        await until(lambda: tails.names() and tails.read("mcqa-1")["lines"] == ["last words"])
+
+
 async def test_what_was_printed_before_the_console_listened_arrives_later(tmp_path: Path) -> None:
     receiver = receiver_in(tmp_path)
     async with receiver.receiving("127.0.0.1", 0) as port:
