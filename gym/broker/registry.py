@@ -19,7 +19,7 @@ from gym.broker.shells import ShellSession
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SandboxInfo, SandboxSpec, SandboxState
 
-NEWS_SECONDS = 5.0  # the engine reports an end a little after it
+NEWS_SECONDS = 8.0  # the engine reports an end a little after it, and its cause last
 REMEMBERED = 20_000  # removed sandboxes of which the broker still knows why
 
 

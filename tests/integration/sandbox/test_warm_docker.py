@@ -167,7 +167,10 @@ def containers(broker: BrokerProcess) -> list[str]:
 
 
 def one_container(broker: BrokerProcess, sandbox: Sandbox) -> dict[str, Any]:
-    (name,) = (name for name in containers(broker) if name.partition(".")[0] == f"gym-{sandbox.id}")
-    argv = ["docker", "inspect", name]
+    """By its id: it may be given another name at any moment."""
+    argv = ["docker", "ps", "-a", "--filter", f"label=gym.stack={broker.stack}", "--format", "{{.Names}} {{.ID}}"]
+    lines = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    (id,) = (line.split()[1] for line in lines if line.split()[0].partition(".")[0] == f"gym-{sandbox.id}")
+    argv = ["docker", "inspect", id]
     (found,) = json.loads(subprocess.run(argv, capture_output=True, check=True).stdout)
     return dict(found)

@@ -26,6 +26,7 @@ LOOK_EVERY: Final = 0.05
 ALONE: Final = 2  # processes: the helper, and who lists them
 KILLED, NO_MEMORY = "137", "70"  # exit codes of the first process: by SIGKILL; the helper's own word for it
 NEWS_SECONDS: Final = 1.0  # the engine reports a container's end a little after its pipes close
+MEMORY_SECONDS: Final = 5.0  # that it was for memory it reports later, on a busy machine by more than a second
 
 
 class DockerBackend(Protocol):
@@ -125,8 +126,8 @@ class DockerSandbox(RemoteSandbox):
             return self.killed_for
         code = self._end.get("exitCode", "?")
         if code == KILLED and not self._oom and not self._was_killed:
-            with contextlib.suppress(TimeoutError):  # the engine reports it by another of its watchers, a little later
-                await asyncio.wait_for(self._short.wait(), NEWS_SECONDS)
+            with contextlib.suppress(TimeoutError):  # by another of the engine's watchers
+                await asyncio.wait_for(self._short.wait(), MEMORY_SECONDS)
         self.own_doing = (self._oom and code == KILLED and not self._was_killed) or code == NO_MEMORY
         if self._oom and self._end and not self._was_killed:
             return f"it was ended for memory: `limits.memory` is {self._spec.limits.memory} bytes"
