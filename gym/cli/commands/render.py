@@ -19,6 +19,7 @@ from gym.cli.options import (
     Port,
     Registry,
     Replicas,
+    Share,
     StackName,
     Strict,
 )
@@ -44,6 +45,7 @@ def command(
     model: ModelName = None,
     files: ConfigFiles = None,
     strict: Strict = False,
+    share: Share = None,
     replicas: Replicas = None,
     target: Annotated[Target, typer.Option(metavar="|".join(get_args(Target)), help="What to print.")] = "plan",
     differ: Annotated[bool, typer.Option("--diff", help="Print what `gym up` would change.")] = False,
@@ -66,7 +68,7 @@ def command(
             "-f files go into the folder that -o names.",
             "gym render … -f FILE -o DIR, then in it: docker compose config",
         )
-    loaded = load_named(items, model=model, files=files, replicas=replicas, strict=strict)
+    loaded = load_named(items, model=model, files=files, replicas=replicas, strict=strict, share=share)
     for notice in loaded.notices:
         console.note(notice)
     loaded = with_trace_store(loaded) if profile else loaded
