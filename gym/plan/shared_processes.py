@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from gym.config.model import ContainerFacts
 from gym.config.redaction import redact
@@ -13,6 +14,8 @@ from gym.plan.visible_settings import settings_for
 from gym.wire.stack_names import shared_port
 from gym.wire.telemetry import KEY as TELEMETRY
 from gym.wire.telemetry import read_telemetry
+
+SHARING: Final = ("compose", "local")
 
 
 def share_processes(plan: Plan, secrets: Collection[str] = (), apart: Collection[str] = ()) -> Plan:
@@ -83,9 +86,9 @@ def tell_shared(plan: Plan, place: str) -> tuple[str, ...]:
 
 
 def tell_unshared(plan: Plan, where: str) -> tuple[str, ...]:
-    """One line where instances ask to share and `where`, such as an engine, gives each its own."""
-    asking = [one.name for one in plan.services if one.container.share]
-    return (f"share: not used on {where}, where each instance has its own: {_some(asking)}.",) if asking else ()
+    """One line where instances ask to share, and `where`, a runtime or an engine, gives each its own."""
+    asking = [one.name for one in plan.services if one.container.share and where not in SHARING]
+    return (f"share: not used by {where}, where each instance has its own: {_some(asking)}.",) if asking else ()
 
 
 def _some(names: list[str]) -> str:

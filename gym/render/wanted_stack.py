@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from gym.plan.model import Plan, RouterPlan, Service
@@ -91,9 +92,7 @@ def _instance(wanted: Wanted, service: WantedService, seen: Iterable[Sight], lea
     number = partial(_number, service)
     there = sorted((one for one in seen if one.host not in leaving), key=number)[: service.replicas]
     missing = _missing(wanted, service, {*leaving, *(one.host for one in there)}, service.replicas - len(there))
-    replicas = tuple(
-        _replica(service, one) for one in sorted((*there, *missing), key=lambda one: _number(service, one))
-    )
+    replicas = tuple(_replica(service, one) for one in sorted((*there, *missing), key=number))
     return InstanceView(
         type=service.type,
         implementation=service.implementation,

@@ -39,8 +39,8 @@ def service_name(slug: str, project: str) -> str:
 
 
 def shared_port(instance: str) -> int:
-    """Where an instance listens in a container that it shares. By its name alone: whoever joins or leaves, a caller with
-    an old address reaches this instance or none."""
+    """Where an instance listens in a container that it shares. Its name alone decides: whoever joins or leaves, an
+    old address means this instance or none."""
     return FIRST_SHARED_PORT + int(hashlib.sha256(instance.encode()).hexdigest()[:8], 16) % SHARED_PORTS
 
 

@@ -35,6 +35,7 @@ from gym.errors import InfraError, UserError
 from gym.files import write_atomically
 from gym.labels import ROUTER_PORT
 from gym.plan import Plan, RouterPlan, changes_to_text
+from gym.plan.shared_processes import tell_unshared
 from gym.render.observability import with_trace_store
 from gym.render.render_request import RenderRequest
 from gym.runtime.compose import ComposeRuntime, find_engine
@@ -73,6 +74,8 @@ def command(
         console.note(notice)
     loaded = with_trace_store(loaded) if profile else loaded
     plan, secrets = plan_stack(loaded, stack, RouterPlan(port=port)), collect_secrets(loaded)
+    for notice in tell_unshared(plan, target) if target in ENGINE_TEXTS else ():
+        console.note(notice)
     if target in ENGINE_TEXTS:
         return _write_for_engine(output, target, RenderRequest(plan, secrets, registry))
     if differ:

@@ -199,9 +199,8 @@ def _facts_of_seat(container: Container, facts: Inspected | None) -> Inspected |
     if not all(port.isdecimal() for port, _, _ in lines):
         return facts
     own = "\n".join(what for port, _, what in lines if port == str(shared_port(container.seat)))
-    return replace(
-        facts, health_output=own, health=facts.health if own else facts.health.replace("unhealthy", "healthy")
-    )
+    health = facts.health if own else facts.health.replace("unhealthy", "healthy")
+    return replace(facts, health_output=own, health=health)
 
 
 def _url_of(container: Container, plan: KnownPlan | None) -> str:
