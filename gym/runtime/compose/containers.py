@@ -168,6 +168,16 @@ def statuses_of(
     return [status_of(one, plan, facts=facts, answers=answers) for one in container.seats]
 
 
+def in_order(replicas: Iterable[ReplicaStatus]) -> tuple[ReplicaStatus, ...]:
+    """By name and number, also where several share a container."""
+
+    def key(one: ReplicaStatus) -> tuple[str, int]:
+        name, _, number = one.replica.rpartition("-")
+        return (name, int(number)) if number.isdecimal() else (one.replica, 0)
+
+    return tuple(sorted(replicas, key=key))
+
+
 def status_of(
     container: Container, plan: KnownPlan | None, *, facts: Inspected | None = None, answers: bool = True
 ) -> ReplicaStatus:

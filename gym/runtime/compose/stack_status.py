@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 
 from gym import labels
-from gym.runtime.compose.containers import PROJECT, Container, statuses_of
+from gym.runtime.compose.containers import PROJECT, Container, in_order, statuses_of
 from gym.runtime.compose.engine_reader import EngineReader, read_engine, unique
 from gym.runtime.compose.plan_names import PlanNames, read_names
 from gym.runtime.compose.router_probe import RouterProbe
@@ -32,8 +32,8 @@ def read_status(home: Path) -> StackStatus | None:
         return None
     probe = RouterProbe(plan, _token(home))
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = list(pool.map(lambda one: _replicas(engine, probe, one), unique([*ours, *others])))
-    replicas = tuple(chain.from_iterable(found))
+        found = pool.map(lambda one: _replicas(engine, probe, one), unique([*ours, *others]))
+        replicas = in_order(chain.from_iterable(found))
     return StackStatus(stack=plan.stack, runtime="compose", router=probe.url, replicas=replicas)
 
 

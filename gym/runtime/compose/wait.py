@@ -18,6 +18,7 @@ from gym.runtime.compose.containers import (
     Inspected,
     as_inspected,
     detail_of,
+    in_order,
     inspect,
     list_containers,
     replica_id,
@@ -58,7 +59,7 @@ class StackHealth:
         """Only those that are not healthy are inspected."""
         wanted = list(containers)
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            replicas = tuple(chain.from_iterable(pool.map(self._replicas, wanted)))
+            replicas = in_order(chain.from_iterable(pool.map(self._replicas, wanted)))
         return StackStatus(stack=self.plan.stack, runtime="compose", router=self.router.url, replicas=replicas)
 
     def _replicas(self, container: Container) -> list[ReplicaStatus]:
