@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -105,7 +105,7 @@ def read_shared(path: Path, environ: Mapping[str, str]) -> list[Settings]:
         own = orjson.loads(path.read_bytes())
     except (OSError, orjson.JSONDecodeError) as error:
         raise UserError(f"{labels.ENV_SHARED}={path} cannot be read: {error}", "start it with `gym up`") from None
-    return [read_settings({**environ, **variables}) for variables in own]
+    return [replace(read_settings({**environ, **variables}), instances=len(own)) for variables in own]
 
 
 def configured_apps(app: Any, settings: Sequence[Settings]) -> list[Any]:

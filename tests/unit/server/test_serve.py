@@ -299,6 +299,11 @@ async def test_several_instances_in_one_process_bind_a_port_each_and_answer_by_t
             await listening(port)
             reply = await http.request("POST", f"http://127.0.0.1:{port}/greet", timeout=120)
             assert reply.body == f'"{name} greets from {name}-1"'.encode()
+        work = json.loads((await http.request("GET", f"http://127.0.0.1:{ports[0]}/healthz", timeout=120)).body)["work"]
+        resident = Path(f"/proc/{process.pid}/statm")
+        if resident.exists():  # each tells its part of the one process
+            pages = int(resident.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            assert work["memory"] < 0.75 * pages
         process.terminate()
         _, written = await process.communicate()
         assert process.returncode == 0, written.decode()
