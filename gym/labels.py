@@ -7,6 +7,7 @@ from typing import Final
 STACK: Final = "gym.stack"
 STACK_DIR: Final = "gym.stack-dir"
 INSTANCE: Final = "gym.instance"
+INSTANCES: Final = "gym.instances"  # of a container that several share: JSON, the digest of each by its name
 TYPE: Final = "gym.type"
 REPLICA: Final = "gym.replica"
 DIGEST: Final = "gym.config-digest"

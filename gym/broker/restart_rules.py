@@ -96,8 +96,9 @@ def wait_after(count: int) -> float:
 
 def find_ended(members: Iterable[StackContainer], wanted: Wanted, notes: ContainerEvents) -> list[StackContainer]:
     """Those that the stack wants and no person stopped, judged by their labels; the lowest numbers first."""
-    single = (ROUTER, CONSOLE, SANDBOX, *wanted.sidecars)
-    sizes = {one.name: one.replicas for one in wanted.services} | dict.fromkeys(single, 1)
+    shared = {one.shared for one in wanted.services if one.shared and one.replicas}
+    single = (ROUTER, CONSOLE, SANDBOX, *wanted.sidecars, *shared)
+    sizes = {one.name: one.own_replicas for one in wanted.services} | dict.fromkeys(single, 1)
     found: list[StackContainer] = []
     groups: dict[str, list[StackContainer]] = {}
     for one in members:

@@ -92,4 +92,4 @@ def _is_silence(error: OSError) -> bool:
 def _url(place: ContainerAddress, port: int) -> str:
     """By its address: the name may mean another container by the time the question is asked."""
     host = f"[{place.address}]" if ":" in place.address else place.address
-    return f"http://{host}:{port}/healthz"
+    return f"http://{host}:{place.shared_port or port}/healthz"

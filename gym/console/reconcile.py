@@ -113,10 +113,11 @@ class Reconciler:
 
 def _sights(places: tuple[ContainerAddress, ...], health: Health) -> list[Sight]:
     """A container may have an address of each family."""
-    hosts: dict[str, bool] = {}
+    seen: dict[tuple[str, int], bool] = {}
     for one in places:
-        hosts[one.host] = hosts.get(one.host, False) or health.is_healthy(one)
-    return [Sight(host, healthy) for host, healthy in hosts.items()]
+        replica = (one.host, one.shared_port)
+        seen[replica] = seen.get(replica, False) or health.is_healthy(one)
+    return [Sight(host, healthy, port) for (host, port), healthy in seen.items()]
 
 
 def _names_by_address(wanted: Wanted, places: Mapping[str, tuple[ContainerAddress, ...]]) -> dict[str, str]:

@@ -200,6 +200,7 @@ class ServerApp:
             cold.make()  # an author's mistake ends the start
         self.server = server
         self._hot = hot = HotRoutes(cold, server.name, server.role, table, find, server.own_secrets.mask_failure)
+        hot.counts.instances = settings.instances
         hot.quiet = _quiet_routes(server, lambda: hot.counts.view(hot.in_flight, server._calls_made()))
         return hot
 

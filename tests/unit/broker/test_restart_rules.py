@@ -21,7 +21,7 @@ from gym.broker.restart_rules import (
     why_ended,
 )
 from gym.render.wanted_stack import wanted_of
-from tests.support.compose_plans import plan_of, service
+from tests.support.compose_plans import plan_of, service, shared_plan
 
 WANTED = wanted_of(plan_of(service("mcqa", replicas=2)), "p", "http://127.0.0.1:1")
 
@@ -149,3 +149,11 @@ def test_notes_read_back_and_the_cause_is_named() -> None:
 
 def facts(code: int, policy: str = "unless-stopped", **state: Any) -> dict[str, Any]:
     return {"HostConfig": {"RestartPolicy": {"Name": policy}}, "State": {"ExitCode": code, **state}}
+
+
+def test_a_container_that_instances_share_is_started_and_so_are_their_further_replicas() -> None:
+    wanted = wanted_of(shared_plan(mcqa_simple_agent=2), "p", "http://127.0.0.1:1")
+    one = member("simple-agent-shared")
+    further = member("mcqa-simple-agent", instance="mcqa_simple_agent")
+    left_over = member("weather-simple-agent", instance="weather_simple_agent")  # of a time when each had its own
+    assert find_ended([one, further, left_over], wanted, heard("die")) == [one, further]
