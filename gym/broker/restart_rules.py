@@ -14,7 +14,7 @@ from gym.wire.stack_names import CONSOLE, ROUTER, SANDBOX
 from gym.wire.wanted import Wanted
 
 KILLED: Final = 137
-SETTLE_SECONDS: Final = 1.0  # the engine reports `die` first and `stop` a moment later
+SETTLE_SECONDS: Final = 0.5  # the engine reports `die` first and `stop` a moment later
 ASKED_SECONDS: Final = 5.0  # the same, after a signal to end
 MADE_SECONDS: Final = 10.0  # Compose makes a container first and starts it afterwards
 FIRST_WAIT: Final = 2.0
@@ -76,11 +76,12 @@ class RestartHistory:
         present = {one.id for one in ended}
         self._seen = {id: self._seen.get(id, now) for id in present}
 
-    def is_due(self, one: StackContainer, notes: ContainerEvents, now: float) -> bool:
+    def due_in(self, one: StackContainer, notes: ContainerEvents, now: float) -> float:
+        """Seconds until it may be started; at most 0: it may be now."""
         made = one.state == "created"
         settle = MADE_SECONDS if made else ASKED_SECONDS if one.id in notes.asked else SETTLE_SECONDS
         count, last = self._trials.get(one.name, (0, float("-inf")))
-        return now - self._seen[one.id] >= settle and now - last >= wait_after(count)
+        return max(self._seen[one.id] + settle, last + wait_after(count)) - now
 
     def started(self, one: StackContainer, now: float) -> None:
         count, last = self._trials.get(one.name, (0, float("-inf")))
