@@ -27,6 +27,7 @@ def test_compose_starts_a_rendered_folder_and_follows_its_changes(tmp_path: Path
     done = gym("render", *words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "cd deploy && docker compose up -d\n"), done.stderr
     folder = tmp_path / "deploy"
+    assert {one.name for one in tmp_path.iterdir()} == {"deploy", "mine.yaml"}
     stack = DockerCompose(str(folder), wait=True)
     with stack:
         seen, _, _ = stack.exec_in_container(["env"], "simple-weather")

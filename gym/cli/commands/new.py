@@ -29,7 +29,7 @@ FOLDERS: dict[Kind, str] = {"resources": "resources", "agent": "agents", "model"
 
 
 def command(
-    kind: Annotated[Kind, typer.Argument(help="What the server is.")],
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="resources, agent or model.")],
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Its name: a-z, 0-9 and _.")] = None,
     template: Annotated[str | None, typer.Option(metavar="TEMPLATE", help="A library or a shape.")] = None,
     list_all: Annotated[bool, typer.Option("--list-templates", help="Show what --template takes.")] = False,

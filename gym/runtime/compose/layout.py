@@ -229,6 +229,12 @@ def compose_text(home: Path, plan: Plan, state: State) -> str:
     return render_compose(plan, compose_facts(home, plan, state))
 
 
+def _from_here(path: Path, home: Path) -> str:
+    """As Compose tells a folder from a volume's name: by a dot or a slash at its beginning."""
+    found = os.path.relpath(path, home)
+    return found if found.startswith(os.pardir) else f"./{found}"
+
+
 def compose_facts(home: Path, plan: Plan, state: State) -> ComposeFacts:
     project = project_name(plan.stack, home)
     texts = {one.name: launch_text(plan, one, project) + str(one.container.env) for one in plan.services}
@@ -236,7 +242,7 @@ def compose_facts(home: Path, plan: Plan, state: State) -> ComposeFacts:
     results = results_folder(state.results, home)
     return ComposeFacts(
         project=project,
-        results=os.path.relpath(results, home),
+        results=_from_here(results, home),
         results_writable=_is_open(results),
         home=str(home),
         owner=owner(),
