@@ -10,7 +10,7 @@ STATE_DIR: Final = ".gym"  # below the folder that `gym up` was typed in; one fo
 
 
 def folder_of(home: Path) -> Path:
-    """Where `gym up` was typed: a stack's home is `.gym/NAME` below. One that `gym render -o` wrote is a folder by itself."""
+    """Where `gym up` was typed: a home is `.gym/NAME` below it. What `gym render -o` wrote is a folder by itself."""
     return home.parent.parent if home.parent.name == STATE_DIR else home
 
 

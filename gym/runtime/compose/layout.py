@@ -276,15 +276,23 @@ def override_texts(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(_read_override(path) or "" for path in paths)
 
 
+def read_overrides(paths: Iterable[str | Path]) -> list[str]:
+    """Where one that cannot be read is not left to Compose."""
+    return [_read_named(Path(path)) for path in paths]
+
+
+def _read_named(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"-f {path} cannot be read: {error}", "Name a Compose file.") from None
+
+
 def write_compose_files(layout: Layout) -> None:
     """The user's files beside ours, and Compose is given them all: it reads `.env` where it is started."""
     plan, state = layout.read_plan(), layout.read_state()
     names = [layout.compose.name]
-    for number, path in enumerate(state.overrides, 1):
-        try:
-            text = Path(path).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"-f {path} cannot be read: {error}", "Name a Compose file.") from None
+    for number, text in enumerate(read_overrides(state.overrides), 1):
         names.append(f"override-{number}.yaml")
         write_atomically(layout.home / names[-1], (adapt_override(text, plan, state.project) if plan else None) or text)
     write_atomically(layout.home / ".env", f"COMPOSE_PATH_SEPARATOR=:\nCOMPOSE_FILE={':'.join(names)}\n")
