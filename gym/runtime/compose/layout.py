@@ -230,6 +230,12 @@ def compose_text(home: Path, plan: Plan, state: State) -> str:
     return render_compose(plan, compose_facts(home, plan, state))
 
 
+def _from_here(path: Path, home: Path) -> str:
+    """As Compose tells a folder from a volume's name: by a dot or a slash at its beginning."""
+    found = os.path.relpath(path, home)
+    return found if found.startswith(os.pardir) else f"./{found}"
+
+
 def compose_facts(home: Path, plan: Plan, state: State) -> ComposeFacts:
     project = project_name(plan.stack, home)
     texts = {one.name: launch_text(plan, one, project) + str(one.container.env) for one in plan.services}
@@ -237,7 +243,7 @@ def compose_facts(home: Path, plan: Plan, state: State) -> ComposeFacts:
     results = results_folder(state.results, home)
     return ComposeFacts(
         project=project,
-        results=os.path.relpath(results, home),
+        results=_from_here(results, home),
         results_writable=_is_open(results),
         home=str(home),
         owner=owner(),
@@ -271,15 +277,23 @@ def override_texts(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(_read_override(path) or "" for path in paths)
 
 
+def read_overrides(paths: Iterable[str | Path]) -> list[str]:
+    """Where one that cannot be read is not left to Compose."""
+    return [_read_named(Path(path)) for path in paths]
+
+
+def _read_named(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"-f {path} cannot be read: {error}", "Name a Compose file.") from None
+
+
 def write_compose_files(layout: Layout) -> None:
     """The user's files beside ours, and Compose is given them all: it reads `.env` where it is started."""
     plan, state = layout.read_plan(), layout.read_state()
     names = [layout.compose.name]
-    for number, path in enumerate(state.overrides, 1):
-        try:
-            text = Path(path).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"-f {path} cannot be read: {error}", "Name a Compose file.") from None
+    for number, text in enumerate(read_overrides(state.overrides), 1):
         names.append(f"override-{number}.yaml")
         write_atomically(layout.home / names[-1], (adapt_override(text, plan, state.project) if plan else None) or text)
     write_atomically(layout.home / ".env", f"COMPOSE_PATH_SEPARATOR=:\nCOMPOSE_FILE={':'.join(names)}\n")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from gym.errors import NotUp
+from gym.errors import NotUp, UserError
 from gym.plan.model import Plan
 from gym.runtime.compose.containers import (
     Container,
@@ -82,6 +82,8 @@ def wait_until_healthy(
     seen: StackStatus | None = None
     while True:
         containers = watch.containers()
+        if expected and not containers:
+            raise UserError(f"Stack '{watch.plan.stack}' was stopped meanwhile.", "Start it: gym up NAMES")
         status = watch.status(containers)
         if status != seen:
             on_change(containers)

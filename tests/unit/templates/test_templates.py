@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gym.cli.scaffold import ServerTemplate, list_templates, plain_template, render_template, write_tree
+from gym.cli.scaffold_imports import for_checkout
 from gym.config.default_agent import add_default_agents
 from gym.config.nodes import plain
 from gym.config.yaml_source import read_yaml
@@ -68,6 +69,18 @@ def test_a_scaffold_passes_ruff_with_ruff_s_settings_and_with_ours(any_scaffold:
     run(any_scaffold, "ruff", "check", "--isolated", ".")
     run(any_scaffold, "ruff", "format", "--isolated", "--check", ".")
     run(any_scaffold, "ruff", "check", "--config", str(SETTINGS), ".")
+
+
+def test_a_scaffold_in_a_checkout_passes_what_is_checked_there(tmp_path: Path) -> None:
+    """`gym` is a folder beside its own there, which is what ruff goes by."""
+    (tmp_path / "pyproject.toml").write_bytes(SETTINGS.read_bytes())
+    (tmp_path / "gym").symlink_to(SETTINGS.with_name("gym"))
+    for template in (*PLAIN, *list_templates(TEMPLATES)):
+        for name in ("go", NAME):
+            folder = tmp_path / "servers" / template.kind / template.name.replace("-", "_") / name
+            write_tree(folder, for_checkout(render_template(template, name, name)))
+    run(tmp_path, "ruff", "check", "servers")
+    run(tmp_path, "ruff", "format", "--check", "servers")
 
 
 def test_a_scaffold_of_a_short_name_is_formatted_too(tmp_path: Path) -> None:
