@@ -20,6 +20,7 @@ STATM: Final = Path("/proc/self/statm")
 
 @dataclass(slots=True)
 class CallCounts:
+    began: int = 0  # those that ended, and those under way: their callers count them so
     failed: int = 0
     buckets: list[int] = field(default_factory=lambda: [0] * (len(EDGES) + 1))
 
@@ -30,7 +31,8 @@ class CallCounts:
     def view(self, in_flight: int, asked: Mapping[str, int]) -> dict[str, Any]:
         """Sums since the process began; who wants a rate looks twice."""
         took = {"edges": EDGES, "buckets": self.buckets}
-        return {"in_flight": in_flight, "failed": self.failed, **took, "asked": dict(asked), **read_usage()}
+        calls = {"in_flight": in_flight, "began": self.began, "failed": self.failed}
+        return {**calls, **took, "asked": dict(asked), **read_usage()}
 
 
 def read_usage() -> dict[str, float]:

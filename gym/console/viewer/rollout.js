@@ -62,7 +62,7 @@ function problemBlock(row, body) {
 }
 
 const outputOf = (body) => (isObject(body) && isObject(body.response) && Array.isArray(body.response.output) ? body.response.output : []);
-const contextOf = (body) => ({ depth: 0, agentCalls: isObject(body) && isObject(body.response) ? body.response.agent_calls : [], stepRewards: isObject(body) ? body.step_rewards : undefined });
+const contextOf = (body) => ({ depth: 0, agentCalls: isObject(body) && isObject(body.response) ? body.response.agent_calls : [], stepRewards: isObject(body) ? body.step_rewards : undefined, stepTimes: isObject(body) && isObject(body._gym) ? body._gym.steps : undefined });
 
 function rolloutBlocks(row, body, file, asked) {
   if (row.kind === "malformed") return [problemBlock(row, body)];
