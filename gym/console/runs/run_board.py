@@ -70,7 +70,7 @@ class RunBoard:
     def figures(self, name: str, pass_at: float, k: int = 0) -> dict[str, Any]:
         """`k`: of the pass@k of agents; 0: one that fits the run."""
         border = self._clock() + MOMENT
-        self._files.refresh()
+        self._files.refresh(first=(name,))
         run = self._run(name)
         generation = self._files.generation
         tally = self._tally(run)
@@ -81,7 +81,7 @@ class RunBoard:
             found = {**sum_up(tally), "counting": counting, "pass_at": pass_at, "k": k, "generation": generation}
         with self._files.lock:
             facts: dict[str, Any] = {"run": name, "path": str(run.path)}
-            facts |= {"indexed": self._files.indexed(), "troubles": self._files.troubles()}
+            facts |= {"indexed": self._files.indexed((name,)), "troubles": self._files.troubles()}
         state = self._state(run)
         return {**found, **facts, "state": state, "live": None if state == ENDED else _live(run, self._progress())}
 

@@ -171,7 +171,7 @@ def _calls(
         routed = router.sums.get(f"{name}|calls", 0.0)
         if figures and figures["of"] == own_figures.ALL:
             asked = sum(count for (_, whom), count in inside.items() if whom == name)
-            count, seconds = _rest(own_figures.calls_begun(own, ids[name]), asked, routed), own.seconds
+            count, seconds = rest_from_outside(own_figures.calls_begun(own, ids[name]), asked, routed), own.seconds
         else:
             count, seconds = routed, router.seconds
         if count or one["type"] == views.AGENT:
@@ -179,7 +179,7 @@ def _calls(
     return found
 
 
-def _rest(begun: float, asked: float, routed: float) -> float:
+def rest_from_outside(begun: float, asked: float, routed: float) -> float:
     """Calls that no server sent. Two servers are asked how far they are some milliseconds apart: what may be nothing
     else is no call, but what came through the router is."""
     rest = begun - asked
