@@ -13,10 +13,11 @@ from typing import Any
 from gym.collect.settings_changes import Settings, describe_changes
 from gym.data.row_parsing import PARAMS
 from gym.http.pool import Reply
-from gym.labels import HEADER_SDK
+from gym.labels import HEADER_SDK, HEADER_STEPS
+from gym.wire.step_times import read_steps
 from gym.wire.token_ids import find_break
 
-_TIMING, _SDK = b"server-timing", HEADER_SDK.encode()
+_TIMING, _SDK, _STEPS = b"server-timing", HEADER_SDK.encode(), HEADER_STEPS.encode()
 BREAK = "tokens_break"
 _MAX_LENGTH = 200  # of a name or digest that a peer chose: a stamp has to stay small
 _MAX_HOPS = 8
@@ -47,11 +48,13 @@ class Circumstances:
 
 
 def describe_headers(reply: Reply) -> dict[str, Any]:
-    """The facts in the headers of an agent's reply, a failure too: `hops` (ms), `sdk`."""
+    """The facts in the headers of an agent's reply, a failure too: `hops` (ms), `steps` (`read_steps`), `sdk`."""
     facts: dict[str, Any] = {}
     for name, value in reply.headers:
         if name == _TIMING and (hops := read_timing(value)):
             facts["hops"] = hops
+        elif name == _STEPS and (steps := read_steps(value)):
+            facts["steps"] = steps
         elif name == _SDK:
             facts["sdk"] = value[:_MAX_LENGTH].decode("latin-1")
     return facts

@@ -118,6 +118,7 @@ class HotRoutes:
                 handler = self.find_route(scope["method"], path)
             if handler is not None:
                 self.in_flight += 1
+                self.counts.began += 1
                 try:
                     call = Call(scope["method"], path, scope["headers"], b"", rollout_id, session)
                     await self._serve(handler, call, receive, send, scope.get(EXCHANGE))

@@ -33,6 +33,7 @@ from gym.wire.json_text import write_json
 from gym.wire.policy_endpoint import URL, PolicyEndpoint
 from gym.wire.rows import DEFAULTS, PARAMS
 from gym.wire.splice import WrittenList, splice
+from gym.wire.step_times import OUTSIDE, StepTime, usage_tokens
 from gym.wire.unread import read_with_items
 
 PAUSES = (0.05, 0.1, 0.25, 0.6, 2.0)  # between tries to connect, 3 s in all: a replica that restarts is back by then
@@ -66,6 +67,7 @@ class RolloutClient:
         self.agent_tools: AgentTools | None = None  # the agents that its agent may ask
         self.trace: RunTrace | None = None  # of its calls to `model_server`, where it is recorded
         self.spent: dict[str, float] = {}  # seconds by hop: seed, model, tools, verify
+        self.steps: list[StepTime] = []  # the calls of the agent's loop, in the order in which they ended
         self._seed_left_out = False
         self._policy = policy
         self._http = http
@@ -121,6 +123,7 @@ class RolloutClient:
         body = write_json(params) if said is None else said.write_into(params, "input")
         trace = self.trace if instance == self.model_server else None
         path = trace.call_path("/v1/responses") if trace else "/v1/responses"
+        before = len(self.steps)
         try:
             reply = await self.post(instance, path, body, kind="model", hop=hop)
         except RolloutError as error:
@@ -134,6 +137,8 @@ class RolloutClient:
         if not isinstance(parsed, dict) or not isinstance(parsed.get("output"), list):
             text = reply.body[:200].decode("utf-8", "replace")
             raise RolloutError("model", f"answered with something that is not a response: {text}", server=instance)
+        if len(self.steps) == before + 1:  # else another call ended meanwhile, and whose step this is is not known
+            self.steps[-1].tokens = usage_tokens(parsed.get("usage"))
         return parsed
 
     async def call_tool(self, name: str, arguments: bytes) -> tuple[int, str]:
@@ -200,7 +205,10 @@ class RolloutClient:
             else:
                 reply = await self._exchange_traced(instance, path, body, kind, headers, hop)
         finally:
-            self.spent[hop] = self.spent.get(hop, 0.0) + self._clock() - begun
+            seconds = self._clock() - begun
+            self.spent[hop] = self.spent.get(hop, 0.0) + seconds
+            if hop not in OUTSIDE:
+                self.steps.append(StepTime(hop, seconds))
         self._keep_cookies(instance, reply)
         if reply.header(_SHARED) is not None:
             self._peers.shared.add(instance)
