@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import NamedTuple, cast
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, NamedTuple, cast
 
 import httptools
 
@@ -28,7 +28,7 @@ IDLE_SECONDS = 20.0  # well below the 75 s after which our servers close: a kept
 MAX_BODY = 256 * 1024 * 1024
 SPLIT_WRITE = 64 * 1024  # above this a body is written after its head instead of being copied behind it
 
-LENGTHS = (b"content-length", b"transfer-encoding")  # a reply without any ends with its connection
+LENGTHS = frozenset((b"content-length", b"transfer-encoding"))  # a reply without any ends with its connection
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -71,10 +71,13 @@ class HttpClient:
         self._gates: dict[Peer, asyncio.Semaphore] = {}
         self._max_body = max_body
 
-    async def request(
+    def request(
         self, method: str, url: str, *, body: bytes = b"", headers: Headers = (), timeout: float | None = None
-    ) -> Reply:
-        """The whole reply; `timeout` covers waiting for a place, connecting, sending and reading. Not for HEAD."""
+    ) -> Coroutine[Any, Any, Reply]:
+        """The whole reply; `timeout` covers waiting for a place, connecting, sending and reading. Not for HEAD.
+
+        No coroutine itself: each one between a caller and its reply is a frame more to step through, for each call.
+        """
         address = parse_url(url)
         if self._greetings and (greeting := self._greetings.get(address.peer)):
             headers = [*headers, *greeting]
@@ -82,8 +85,13 @@ class HttpClient:
             headers = [*headers, *TRACING.tracer.outgoing()]
         head = _head(method, address, headers, len(body))
         if self._per_host is None:
-            return await self._exchange(address, head, body, timeout)
-        gate = self._gates.setdefault(address.peer, asyncio.Semaphore(self._per_host))
+            return self._exchange(address, head, body, timeout)
+        return self._exchange_in_turn(address, head, body, timeout, self._per_host)
+
+    async def _exchange_in_turn(
+        self, address: Endpoint, head: bytes, body: bytes, timeout: float | None, per_host: int
+    ) -> Reply:
+        gate = self._gates.setdefault(address.peer, asyncio.Semaphore(per_host))
         waited = await _acquire(gate, address, timeout)
         try:
             return await self._exchange(address, head, body, None if timeout is None else timeout - waited)
@@ -118,7 +126,7 @@ class HttpClient:
         if connection is None:
             connection = await self._connect(address, timeout)
             now = loop.time()
-        waiter = connection.send(head, body, now)
+        waiter = connection.send(head, body, now, loop)
         timer = None if ends is None else loop.call_at(ends, _expire, waiter, address)
         try:
             reply = await waiter
@@ -180,6 +188,7 @@ class Connection(asyncio.Protocol):
         self._headers: list[tuple[bytes, bytes]] = []
         self._chunks: list[bytes] = []
         self._size = 0
+        self._sized = False  # the head says where the body ends
         self._until_eof = False
         self.closed = False
         self.reusable = False
@@ -193,14 +202,14 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one without deriving from it
 
-    def send(self, head: bytes, body: bytes, now: float) -> asyncio.Future[Reply]:
+    def send(self, head: bytes, body: bytes, now: float, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Reply]:
         assert self._transport is not None
         self.reusable = False
         self.asked = now
         if len(body) > ONE_WINDOW and self._impatient:
             self._impatient = False  # a busy server may leave some of it unread for a while
             limit_unacknowledged(self._transport.get_extra_info("socket"), 0)
-        self._waiter = asyncio.get_running_loop().create_future()
+        self._waiter = loop.create_future()
         if self.closed or self._transport.is_closing():
             self._waiter.set_exception(NotSent("the connection was closed before the request"))
         elif len(body) > SPLIT_WRITE:
@@ -248,14 +257,16 @@ class Connection(asyncio.Protocol):
         if self._waiter is None or self._waiter.done():
             self.reusable = False  # a second reply without a request: it must not reach any caller
             self.abort()
-        self._headers, self._chunks, self._size = [], [], 0
+        self._headers, self._chunks, self._size, self._sized = [], [], 0, False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name.lower(), value))
+        name = name.lower()
+        self._headers.append((name, value))
+        if name in LENGTHS:
+            self._sized = True
 
     def on_headers_complete(self) -> None:
-        sized = any(name in LENGTHS for name, _ in self._headers)
-        self._until_eof = not sized and self._parser.get_status_code() not in (204, 304)
+        self._until_eof = not self._sized and self._parser.get_status_code() not in (204, 304)
 
     def on_body(self, body: bytes) -> None:
         self._chunks.append(body)
