@@ -16,6 +16,7 @@ from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
 from gym.server.call_counts import CallCounts
 from gym.server.errors import error_to_failure
 from gym.server.one_write import EXCHANGE, Exchange
+from gym.server.request_body import read_body
 from gym.wire.failures import RolloutError
 from gym.wire.json_text import repair_body, write_json
 
@@ -34,7 +35,6 @@ SESSION_ROUTE = "/sessions/{id}"
 SESSION_WORDS = frozenset(("", "trace", "traces", "holder"))
 SESSION_UNKNOWN = SESSION_ROUTE + "/*"
 CORRELATION = "/ng-rollout/"  # /ng-rollout/<id>[/training-token-capture]/v1/...: the rollout id in the path
-MAX_BODY = 256 * 1024 * 1024
 WATCH_AFTER_SECONDS = 1.0
 
 
@@ -156,8 +156,8 @@ class HotRoutes:
     ) -> None:
         caller, began = CallerWatch(), time.perf_counter()
         try:
-            body = exchange.take_body() if exchange is not None else None
-            call.body = repair_body(await read_body(receive) if body is None else body)
+            body = await (read_body(receive) if exchange is None else exchange.read_body())
+            call.body = repair_body(body)
             read_rollout_headers(call)
             caller.watch(receive, call.timeout)
             CURRENT.set(call)
@@ -268,22 +268,6 @@ def split_session(path: str) -> tuple[str, str]:
     if rest.startswith("v1/") and session:
         return "/" + rest, session
     return SESSION_ROUTE + slash + rest if rest in SESSION_WORDS else SESSION_UNKNOWN, session
-
-
-async def read_body(receive: Receive, max_body: int = MAX_BODY) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise RolloutError("cancelled", "the caller went away while it was sending")
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        if size > max_body:
-            raise RolloutError("row", f"the body is larger than {max_body // 2**20} MiB", status=413)
-        chunks.append(chunk)
-        if not message.get("more_body"):
-            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def read_rollout_headers(call: Call) -> None:
