@@ -13,6 +13,7 @@ from typing import NamedTuple, cast
 import httptools
 
 from gym.http.dial import Dial, Endpoint, TcpDial, parse_url
+from gym.http.direct_body import DirectBody, missing_length
 from gym.http.keepalive import (
     ONE_WINDOW,
     UNACKNOWLEDGED_SECONDS,
@@ -128,6 +129,9 @@ class HttpClient:
         finally:
             if timer is not None:
                 timer.cancel()
+        if connection.direct is not None:
+            reply = reply._replace(body=connection.direct.take())
+            connection.direct = None
         if connection.reusable:
             connection.idle_since = loop.time()
             self._idle.setdefault(address.peer, deque()).append(connection)
@@ -181,6 +185,7 @@ class Connection(asyncio.Protocol):
         self._chunks: list[bytes] = []
         self._size = 0
         self._until_eof = False
+        self.direct: DirectBody | None = None  # the reply's body, where it goes past the parser
         self.closed = False
         self.reusable = False
         self.idle_since = 0.0
@@ -234,6 +239,9 @@ class Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail(ConnectionError(f"not an HTTP reply: {error}"))
             self.abort()
+            return
+        if self._size and self.waits and not self.closed:
+            self._read_directly(missing_length(self._headers, self._size))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -271,8 +279,23 @@ class Connection(asyncio.Protocol):
             return
         self.reusable = not self.closed and not self._until_eof and self._parser.should_keep_alive()
         self._until_eof = False
-        chunks = self._chunks
+        chunks, self._chunks, self._size = self._chunks, [], 0
+        self._waiter = None  # an idle connection keeps no reply
         waiter.set_result(Reply(status, self._headers, chunks[0] if len(chunks) == 1 else b"".join(chunks)))
+
+    def _read_directly(self, length: int) -> None:
+        if not 0 < length <= self._max_body:
+            return
+        assert self._transport is not None
+        begun, self._chunks = b"".join(self._chunks), []
+        self.direct = DirectBody(self._transport, self, begun, length, self._end_direct)
+
+    def _end_direct(self) -> None:
+        parsed, self._parser = self._parser, httptools.HttpResponseParser(self)
+        waiter, self._waiter, self._size = self._waiter, None, 0
+        if waiter is not None and not waiter.done():
+            self.reusable = not self.closed and parsed.should_keep_alive()
+            waiter.set_result(Reply(parsed.get_status_code(), self._headers, b""))
 
     def _fail(self, error: Exception) -> None:
         if self._waiter is not None and not self._waiter.done():

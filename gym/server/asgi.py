@@ -156,7 +156,7 @@ class HotRoutes:
     ) -> None:
         caller, began = CallerWatch(), time.perf_counter()
         try:
-            body = await (read_body(receive) if exchange is None else exchange.read_body())
+            body = await (read_body(receive) if exchange is None else exchange.read_body(receive))
             call.body = repair_body(body)
             read_rollout_headers(call)
             caller.watch(receive, call.timeout)

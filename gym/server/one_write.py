@@ -3,49 +3,32 @@ body, and a long request wakes its server once."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final, NamedTuple
 
+import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from gym.server.request_body import MAX_BODY, caller_gone, too_large
+from gym.http.direct_body import DirectBody, missing_length
+from gym.server.request_body import MAX_BODY, Receive, caller_gone, read_body
 
 EXCHANGE: Final = "gym.exchange"  # in a scope: the request's own connection
 CLOSE: Final = (b"connection", b"close")
-GO_ON: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 SPLIT_WRITE: Final = 64 * 1024  # above this a body is written after its head instead of being copied behind it
 
 
 class OneWriteProtocol(HttpToolsProtocol):
-    gathered: GatheredBody | None = None  # what is being read as a whole
-
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         cycle.scope[EXCHANGE] = Exchange(cycle, self)  # type: ignore[typeddict-unknown-key]
         super()._start_asgi_task(cycle, app)
 
-    def on_body(self, body: bytes) -> None:
-        gathered = self.gathered
-        if gathered is None or gathered.cycle is not self.cycle:
-            super().on_body(body)
-        else:
-            gathered.add(body)
-
-
-class GatheredBody:
-    """A request's body in the pieces that came. uvicorn copies each of them twice more, and wakes the server for it."""
-
-    def __init__(self, cycle: RequestResponseCycle, max_body: int) -> None:
-        self.cycle = cycle
-        self.pieces = [bytes(cycle.body)]
-        self.room = max_body - len(cycle.body)
-        cycle.body = bytearray()
-
-    def add(self, piece: bytes) -> None:
-        self.pieces.append(piece)
-        self.room -= len(piece)
-        if self.room < 0:
-            self.cycle.flow.pause_reading()
-            self.cycle.message_event.set()
+    def end_body(self, cycle: RequestResponseCycle) -> None:
+        """Of a request whose parser has not seen all of it: the next one gets another."""
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+        cycle.more_body = False
+        cycle.message_event.set()
 
 
 class Exchange(NamedTuple):
@@ -54,12 +37,13 @@ class Exchange(NamedTuple):
     cycle: RequestResponseCycle
     protocol: OneWriteProtocol
 
-    async def read_body(self, max_body: int = MAX_BODY) -> bytes:
+    async def read_body(self, receive: Receive, max_body: int = MAX_BODY) -> bytes:
         cycle = self.cycle
+        if cycle.disconnected or cycle.response_complete or cycle.waiting_for_100_continue:
+            return await read_body(receive, max_body)
         if cycle.more_body:
-            return await self._gather(max_body)
-        if cycle.disconnected or cycle.response_complete:
-            raise caller_gone()
+            length = missing_length(cycle.scope["headers"], len(cycle.body))
+            return await (self._read_directly(length) if 0 < length <= max_body else read_body(receive, max_body))
         body = bytes(cycle.body)
         cycle.body = bytearray()
         cycle.message_event.clear()
@@ -68,25 +52,19 @@ class Exchange(NamedTuple):
             flow.resume_reading()
         return body
 
-    async def _gather(self, max_body: int) -> bytes:
-        cycle, flow = self.cycle, self.cycle.flow
-        if cycle.waiting_for_100_continue and not cycle.transport.is_closing():
-            cycle.transport.write(GO_ON)
-            cycle.waiting_for_100_continue = False
-        gathered = self.protocol.gathered = GatheredBody(cycle, max_body)
-        try:
-            while cycle.more_body and gathered.room >= 0 and not cycle.disconnected:
-                cycle.message_event.clear()
-                flow.resume_reading()
-                await cycle.message_event.wait()
-        finally:
-            self.protocol.gathered = None
+    async def _read_directly(self, length: int) -> bytes:
+        """uvicorn copies each piece three times more, and wakes the server for it."""
+        cycle, protocol = self.cycle, self.protocol
         cycle.message_event.clear()
-        if gathered.room < 0:
-            raise too_large(max_body)
-        if cycle.disconnected:
+        cycle.flow.resume_reading()
+        on_whole = partial(protocol.end_body, cycle)
+        direct = DirectBody(cycle.transport, protocol, bytes(cycle.body), length, on_whole)
+        cycle.body = bytearray()
+        await cycle.message_event.wait()
+        cycle.message_event.clear()
+        if not direct.whole:
             raise caller_gone()
-        return b"".join(gathered.pieces)
+        return direct.take()
 
     def reply(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
         """False where `send` has to do it: the connection is behind, or a header is none."""

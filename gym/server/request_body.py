@@ -7,10 +7,12 @@ from typing import Any, Final
 
 from gym.wire.failures import RolloutError
 
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
 MAX_BODY: Final = 256 * 1024 * 1024
 
 
-async def read_body(receive: Callable[[], Awaitable[MutableMapping[str, Any]]], max_body: int = MAX_BODY) -> bytes:
+async def read_body(receive: Receive, max_body: int = MAX_BODY) -> bytes:
     chunks: list[bytes] = []
     size = 0
     while True:
@@ -20,7 +22,7 @@ async def read_body(receive: Callable[[], Awaitable[MutableMapping[str, Any]]], 
         chunk = message.get("body", b"")
         size += len(chunk)
         if size > max_body:
-            raise too_large(max_body)
+            raise RolloutError("row", f"the body is larger than {max_body // 2**20} MiB", status=413)
         chunks.append(chunk)
         if not message.get("more_body"):
             return chunks[0] if len(chunks) == 1 else b"".join(chunks)
@@ -28,7 +30,3 @@ async def read_body(receive: Callable[[], Awaitable[MutableMapping[str, Any]]], 
 
 def caller_gone() -> RolloutError:
     return RolloutError("cancelled", "the caller went away while it was sending")
-
-
-def too_large(max_body: int) -> RolloutError:
-    return RolloutError("row", f"the body is larger than {max_body // 2**20} MiB", status=413)
