@@ -23,6 +23,7 @@ from gym.http.keepalive import (
 )
 from gym.http.peer_health import VANISHED_WORDS, Peer, PeerHealth, PeerVanished, is_vanished
 from gym.http.tracing import TRACING
+from gym.wire.pieces import Body, Pieces, body_size
 
 CONNECT_SECONDS = 5.0
 IDLE_SECONDS = 20.0  # well below the 75 s after which our servers close: a kept connection is never closed under us
@@ -73,7 +74,7 @@ class HttpClient:
         self._max_body = max_body
 
     async def request(
-        self, method: str, url: str, *, body: bytes = b"", headers: Headers = (), timeout: float | None = None
+        self, method: str, url: str, *, body: Body = b"", headers: Headers = (), timeout: float | None = None
     ) -> Reply:
         """The whole reply; `timeout` covers waiting for a place, connecting, sending and reading. Not for HEAD."""
         address = parse_url(url)
@@ -81,7 +82,7 @@ class HttpClient:
             headers = [*headers, *greeting]
         if TRACING.tracer is not None:
             headers = [*headers, *TRACING.tracer.outgoing()]
-        head = _head(method, address, headers, len(body))
+        head = _head(method, address, headers, body_size(body))
         if self._per_host is None:
             return await self._exchange(address, head, body, timeout)
         gate = self._gates.setdefault(address.peer, asyncio.Semaphore(self._per_host))
@@ -109,7 +110,7 @@ class HttpClient:
             connection.abort()
         self._idle.clear()
 
-    async def _exchange(self, address: Endpoint, head: bytes, body: bytes, timeout: float | None) -> Reply:
+    async def _exchange(self, address: Endpoint, head: bytes, body: Body, timeout: float | None) -> Reply:
         loop = asyncio.get_running_loop()
         now = loop.time()
         ends = None if timeout is None else now + timeout
@@ -198,16 +199,18 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one without deriving from it
 
-    def send(self, head: bytes, body: bytes, now: float) -> asyncio.Future[Reply]:
+    def send(self, head: bytes, body: Body, now: float) -> asyncio.Future[Reply]:
         assert self._transport is not None
         self.reusable = False
         self.asked = now
-        if len(body) > ONE_WINDOW and self._impatient:
+        if body_size(body) > ONE_WINDOW and self._impatient:
             self._impatient = False  # a busy server may leave some of it unread for a while
             limit_unacknowledged(self._transport.get_extra_info("socket"), 0)
         self._waiter = asyncio.get_running_loop().create_future()
         if self.closed or self._transport.is_closing():
             self._waiter.set_exception(NotSent("the connection was closed before the request"))
+        elif isinstance(body, Pieces):
+            self._transport.writelines((head, *body))
         elif len(body) > SPLIT_WRITE:
             self._transport.write(head)
             self._transport.write(body)

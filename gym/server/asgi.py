@@ -19,6 +19,7 @@ from gym.server.one_write import EXCHANGE, Exchange
 from gym.server.request_body import read_body
 from gym.wire.failures import RolloutError
 from gym.wire.json_text import repair_body, write_json
+from gym.wire.pieces import Body, body_size, join_body
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -71,7 +72,7 @@ class Call:
 
 
 class Answer(NamedTuple):
-    body: bytes
+    body: Body
     status: int = 200
     headers: tuple[tuple[bytes, bytes], ...] = ()
     content_type: bytes = b"application/json"
@@ -279,10 +280,10 @@ def read_rollout_headers(call: Call) -> None:
 
 
 async def send_answer(send: Send, answer: Answer) -> None:
-    length = (b"content-length", b"%d" % len(answer.body))
+    length = (b"content-length", b"%d" % body_size(answer.body))
     headers = [(b"content-type", answer.content_type), length, *answer.headers]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
+    await send({"type": "http.response.body", "body": join_body(answer.body)})
 
 
 def _seconds(value: bytes) -> float | None:

@@ -12,6 +12,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from gym.http.direct_body import DirectBody, missing_length
 from gym.server.request_body import MAX_BODY, Receive, caller_gone, read_body
+from gym.wire.pieces import Body, Pieces, body_size
 
 EXCHANGE: Final = "gym.exchange"  # in a scope: the request's own connection
 CLOSE: Final = (b"connection", b"close")
@@ -66,7 +67,7 @@ class Exchange(NamedTuple):
             raise caller_gone()
         return direct.take()
 
-    def reply(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
+    def reply(self, status: int, headers: list[tuple[bytes, bytes]], body: Body) -> bool:
         """False where `send` has to do it: the connection is behind, or a header is none."""
         cycle = self.cycle
         if cycle.flow.write_paused or cycle.response_started:
@@ -76,7 +77,7 @@ class Exchange(NamedTuple):
         pairs = [*cycle.default_headers, *headers]
         if not cycle.keep_alive and CLOSE not in pairs:
             pairs.append(CLOSE)
-        pairs.append((b"content-length", b"%d" % len(body)))
+        pairs.append((b"content-length", b"%d" % body_size(body)))
         head = STATUS_LINE[status] + b"".join([b"%b: %b\r\n" % pair for pair in pairs]) + b"\r\n"
         lines = len(pairs) + 2
         if head.count(b"\n") != lines or head.count(b"\r") != lines or b"\0" in head:
@@ -85,10 +86,12 @@ class Exchange(NamedTuple):
         self._write(head, b"" if cycle.scope["method"] == "HEAD" else body)
         return True
 
-    def _write(self, head: bytes, body: bytes) -> None:
+    def _write(self, head: bytes, body: Body) -> None:
         cycle = self.cycle
         cycle.response_started = True
-        if len(body) > SPLIT_WRITE:
+        if isinstance(body, Pieces):
+            cycle.transport.writelines((head, *body))
+        elif len(body) > SPLIT_WRITE:
             cycle.transport.write(head)
             cycle.transport.write(body)
         else:
