@@ -30,9 +30,10 @@ from gym.server.replicas import Peers, Replica
 from gym.server.run_trace import OWN, RunTrace
 from gym.wire.failures import FailureKind, RolloutError, error_from_reply
 from gym.wire.json_text import write_json
+from gym.wire.pieces import Body
 from gym.wire.policy_endpoint import URL, PolicyEndpoint
 from gym.wire.rows import DEFAULTS, PARAMS
-from gym.wire.splice import WrittenList, splice
+from gym.wire.splice import WrittenList, splice_pieces
 from gym.wire.step_times import OUTSIDE, StepTime, usage_tokens
 from gym.wire.unread import read_with_items
 
@@ -151,7 +152,7 @@ class RolloutClient:
 
     async def verify(self, row: bytes, row_keys: Mapping[str, Any], response: Mapping[str, Any]) -> bytes:
         """The verified rollout, as the resources server wrote it."""
-        body = splice(row, {"response": response}, keys=row_keys)
+        body = splice_pieces(row, {"response": response}, keys=row_keys)
         reply = await self.post(self.resources_server, "/verify", body, kind="resources", hop="verify")
         if reply.body.rfind(b'"reward"') < 0:  # our servers write it last
             raise RolloutError("resources", "/verify answered without a reward", server=self.resources_server)
@@ -185,7 +186,7 @@ class RolloutClient:
         with suppress(OSError, TimeoutError):  # it has gone as well, and its sessions with it
             await self._http.request("POST", replica.url + self.close_path, headers=headers, timeout=CLOSE_SECONDS)
 
-    async def post(self, instance: str, path: str, body: bytes, *, kind: FailureKind, hop: str) -> Reply:
+    async def post(self, instance: str, path: str, body: Body, *, kind: FailureKind, hop: str) -> Reply:
         """Returns a reply with a status below 400; any other is raised as the failure it stands for."""
         reply = await self.send(instance, path, body, kind=kind, hop=hop)
         if reply.status >= 400:
@@ -193,7 +194,7 @@ class RolloutClient:
         return reply
 
     async def send(
-        self, instance: str, path: str, body: bytes, *, kind: FailureKind, hop: str, headers: Headers = ()
+        self, instance: str, path: str, body: Body, *, kind: FailureKind, hop: str, headers: Headers = ()
     ) -> Reply:
         """Returns any reply. Sends once; retries to connect, at another replica where no session binds the rollout."""
         if not instance:
@@ -226,7 +227,7 @@ class RolloutClient:
             raise RolloutError("lost_session", what, server=instance)
 
     async def _exchange_traced(
-        self, instance: str, path: str, body: bytes, kind: FailureKind, more: Headers, hop: str
+        self, instance: str, path: str, body: Body, kind: FailureKind, more: Headers, hop: str
     ) -> Reply:
         assert TRACING.tracer is not None
         shown = {"gym.hop": hop, "gym.peer": instance, "url.path": path[:200], "gym.rollout.id": self.id}
@@ -237,7 +238,7 @@ class RolloutClient:
                 span.fail((reply.header(_ERROR) or b"%d" % reply.status).decode("latin-1"), "")
             return reply
 
-    async def _exchange(self, instance: str, path: str, body: bytes, kind: FailureKind, more: Headers) -> Reply:
+    async def _exchange(self, instance: str, path: str, body: Body, kind: FailureKind, more: Headers) -> Reply:
         call = (_CALL, secrets.token_hex(8).encode())
         for pause in (*PAUSES, None):
             replica = self._replicas.get(instance) or await self._bind(instance, kind)

@@ -9,6 +9,8 @@ import orjson
 from pydantic_core import from_json
 
 from gym.wire.json_text import write_any_json, write_json
+from gym.wire.pieces import Body, to_body
+from gym.wire.unread import write_pieces
 
 SHORT: Final = 16 * 1024  # copying so much twice is faster than a view of it
 ANYTHING = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
@@ -61,6 +63,15 @@ def _write_fields(fields: Mapping[str, Any]) -> bytes:
         return orjson.dumps(fields)
     except TypeError:
         return write_json(fields, option=ANYTHING)
+
+
+def splice_pieces(body: bytes, fields: Mapping[str, Any], *, keys: Collection[str]) -> Body:
+    """`splice`, but a long one is not put together."""
+    if not fields or any(name in keys for name in fields):
+        return splice(body, fields, keys=keys)
+    first, *more = write_pieces(fields, option=ANYTHING)
+    end = len(body.rstrip()) - 1
+    return to_body((memoryview(body)[:end], b"," if keys else b"", memoryview(first)[1:], *more))
 
 
 def splice_raw(body: bytes, extra: bytes, *, empty: bool = False, end: bytes = b"") -> bytes:
