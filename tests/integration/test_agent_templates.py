@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from gym.cli.scaffold import list_templates
 from gym.files import asset_dir
 from tests.support.cli import gym
 from tests.support.docker import remove_images_of
+from tests.unit.templates.test_templates import OF_LIBRARIES
 
 SMALL = "mcp"  # what its environment has, the checkout's own has nearly all of
 NAMES = [one.name for one in list_templates(asset_dir("templates")) if one.kind == "agent"]
@@ -52,6 +54,26 @@ def test_an_environment_of_each_shape_passes_its_tests(tmp_path: Path) -> None:
     for shape in shapes:
         audited = gym("audit", f"my_{shape}", "--quick", "--only", "bad rows", cwd=tmp_path, timeout=180)
         assert audited.returncode == 0, audited.stdout + audited.stderr
+    for shape in OF_LIBRARIES:
+        grown = gym("data", "from", f"my_{shape}", "--rows", "20", "-o", "rows.jsonl", cwd=tmp_path)
+        assert grown.returncode == 0, grown.stdout + grown.stderr
+        rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text("utf-8").splitlines()]
+        assert len({json.dumps(row) for row in rows}) == 20
+        assert all(row["agent_ref"]["name"].startswith(f"my_{shape}_") for row in rows)
+
+
+def test_a_play_of_a_new_environment_is_paid_through_its_stack(tmp_path: Path) -> None:
+    """The library owns the loop: its agent lends it the policy, a model that knows the right words."""
+    gym("new", "resources", "my_play", "--template", "played_environment", cwd=tmp_path)
+    try:
+        up = gym("up", "my_play", "--model", "oracle", "--runtime", "local", "--port", "0", cwd=tmp_path, timeout=300)
+        assert up.returncode == 0, up.stderr
+        done = gym("rollouts", "my_play", "-o", "out.jsonl", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    finally:
+        gym("down", cwd=tmp_path)
+    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
+    assert [(one["reward"], one["tries"]) for one in found] == [(1.0, 1)] * 5
 
 
 @pytest.mark.docker
