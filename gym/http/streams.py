@@ -15,7 +15,6 @@ from gym.http.pool import CONNECT_SECONDS, NotSent
 
 T = TypeVar("T")
 PIECE = 1 << 18
-LONGEST_HEAD = 64 << 10
 Pieces = AsyncIterator[bytes]
 
 

@@ -60,10 +60,6 @@ class Gateway:
         self._requests = 0
         self._bytes_moved = 0
 
-    @property
-    def open_connections(self) -> int:
-        return len(self._flows)
-
     async def change(self, rules: EgressRules) -> None:
         """Applies new rules; all open and pending connections are closed when this returns."""
         self._rules = rules

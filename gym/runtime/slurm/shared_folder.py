@@ -114,9 +114,6 @@ class SharedFolder:
     def write_job(self, job: JobNote) -> None:
         self._write(SLURM_JOB, job)
 
-    def forget_job(self) -> None:
-        (self.path / SLURM_JOB).unlink(missing_ok=True)
-
     def run(self) -> JobRun | None:
         return self._read("run.json", JobRun)
 

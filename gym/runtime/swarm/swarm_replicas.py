@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import docker
 
 ENDED: Final = frozenset({"failed", "rejected", "complete", "orphaned"})
-ON_ITS_WAY: Final = frozenset({"new", "pending", "assigned", "accepted", "preparing", "ready", "starting"})
 # Not where it may run: a registry that was asked changes that, and replaces nothing.
 COMPARED: Final = ("ContainerSpec", "Resources", "ForceUpdate")
 Task = Mapping[str, Any]

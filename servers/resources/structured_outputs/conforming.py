@@ -13,7 +13,6 @@ from referencing import Registry
 from gym.wire.documents import parse
 
 MAX_MESSAGE = 200
-MAX_SCHEMA = 1_000_000
 FENCE = "```"
 Verdict = tuple[str, str]  # kind of error and message; two empty texts: it conforms
 FINE: Verdict = ("", "")

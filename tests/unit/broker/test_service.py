@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from gym.broker import lifecycle
-from gym.broker.config import BrokerCaller, token_digest
+from gym.broker.config import BrokerCaller
 from gym.broker.provider import Tags
 from gym.broker.routes import file_routes
 from gym.errors import InfraError
@@ -20,7 +20,7 @@ from gym.http.pool import HttpClient
 from gym.http.streams import exchange
 from gym.sandbox.broker_client import Sandboxes
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import Build, Grant, SandboxSpec
+from gym.wire.sandbox import Build, Grant, SandboxSpec, token_digest
 from tests.support.sandbox_broker import (
     OPERATOR_TOKEN,
     OTHER_TOKEN,
