@@ -57,7 +57,7 @@ def make_live_socket(address: Sequence[Any]) -> socket.socket:
 
 
 def heard_within(sock: Any, seconds: float) -> bool:
-    """Has the peer's kernel acknowledged anything so lately? Its program may hang all the same. False: not known."""
+    """True when the peer's kernel acknowledged something so lately; its program may hang even so. False: not known."""
     option = getattr(socket, "TCP_INFO", None)
     if sys.platform != "linux" or option is None:
         return False

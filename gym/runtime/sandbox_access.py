@@ -86,7 +86,7 @@ def broker_config(broker: SandboxPlan, stack: str, tokens: BrokerTokens) -> dict
 
 
 def remove_leftovers(home: Path) -> None:
-    """After the broker's end, whichever it was: nothing that carries the stack's label remains, nor its tokens."""
+    """After the broker ended, also where it was killed: removes all that carries the stack's label, and its tokens."""
     path = config_path(home)
     if path.is_file():
         run_program((sys.executable, "-P", "-m", LEFTOVERS, str(path)), timeout=SWEEP_SECONDS)

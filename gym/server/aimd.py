@@ -145,7 +145,7 @@ class Aimd:
         self._peak = 0
 
     def _judge(self, trial: _Trial) -> None:
-        """Did fewer calls at once fix it? As before: noise. Gone: a limit, and so much is known of it."""
+        """Were there as many refusals with fewer calls at once, they are noise; were there none, it is a limit."""
         calls, refused = self._calls(), self._count()
         if calls < FEWEST:
             return

@@ -1,4 +1,4 @@
-r"""Does an answer that a lenient comparison would take say so at all, or does it deny it, doubt it, or name several?
+r"""Finds answers that a lenient comparison would accept, but that deny the value, doubt it, or name several.
 
 For strict verifiers: `\ne 32`, `32 \text{ is wrong}`, `407 \lor 400`, `neither A nor B`. What the expected answer says
 itself is no hedge.

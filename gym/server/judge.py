@@ -76,7 +76,7 @@ class JudgeReply:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Are two texts the same? `swapped` is the answer with both exchanged; None: not asked for."""
+    """Whether two texts are the same. `swapped` is the answer with both exchanged; None: not asked."""
 
     equal: bool
     swapped: bool | None
@@ -208,7 +208,7 @@ class Judge:
         untrusted: Sequence[str] = ("generated_answer",),
         system: str | None = None,
     ) -> Comparison:
-        """Do two of the values mean the same? With `swap`, an "equal" is asked for again with those two exchanged."""
+        """Asks whether two values mean the same. With `swap`, an "equal" has to hold with those two exchanged too."""
         labels = (equal, not_equal)
         verdicts = labels_as_verdicts(labels)
 

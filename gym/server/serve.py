@@ -292,7 +292,7 @@ def _hosts(settings: Settings) -> frozenset[str]:
 
 
 def is_loopback_socket(listener: socket.socket) -> bool:
-    """Can only this machine connect?"""
+    """True when only this machine can connect."""
     if listener.family not in (socket.AF_INET, socket.AF_INET6):
         return False
     return ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback

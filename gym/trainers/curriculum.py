@@ -24,7 +24,7 @@ class PassRates:
         self._epochs = array("I")  # of the last measurement
 
     def wants(self, number: int, epoch: int, raw: bytes) -> bool:
-        """Is the row worth a group in this epoch?"""
+        """True when the row is worth a group in this epoch."""
         rate = self._rate(number)
         if rate is None:
             return not self._rests_by_prior(number, epoch, raw)

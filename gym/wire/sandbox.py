@@ -278,13 +278,13 @@ class Grant(BaseModel):
     images: tuple[str, ...] = ()
     """Patterns of the images that it may ask for, such as `swe-*`; none means no image at all."""
     build: bool = False
-    """May images be built from a Dockerfile of its own? The steps of a build reach the network."""
+    """Whether images may be built from a Dockerfile of its own. The steps of a build reach the network."""
     network: tuple[Access, ...] = ("none",)
     """What a sandbox may ask for: `none`, `internet`, or `allow`, which names hosts."""
     hosts: tuple[str, ...] = ()
     """Patterns of the host names that `allow` may name."""
     runtimes: tuple[Literal["runsc", "kata"], ...] = ()
-    """Stronger walls that a sandbox may ask for, where the engine has them."""
+    """Stronger isolation that a sandbox may ask for, where the engine has them."""
     max_sandboxes: int = Field(default=64, ge=1)
     """The most sandboxes at once, of this instance."""
     max_cpus: float = Field(default=4.0, gt=0)

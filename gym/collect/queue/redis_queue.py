@@ -66,7 +66,7 @@ class RedisQueue:
         return float(facts.get("uptime_in_seconds", 0))
 
     async def warn(self) -> str:
-        """What a person should know of how this Redis keeps things; "" where all is well, or it does not say."""
+        """What a person should know of how this Redis keeps data; "" where that is safe, or Redis does not say."""
         try:
             with reaching(self._options.url):
                 memory = await self._redis.info("memory")

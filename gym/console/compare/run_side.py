@@ -108,7 +108,7 @@ class HeldRun:
         return cls(run, run.rollouts.columns, len(run.rollouts.columns))
 
     def stands(self) -> bool:
-        """Its file was not written anew."""
+        """Its file was not rewritten."""
         return self.run.rollouts.columns is self.columns
 
     def first_digest(self) -> int:

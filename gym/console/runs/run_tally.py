@@ -101,7 +101,7 @@ class AgentTally:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Some lines: copies, so that nobody waits while they are counted."""
+    """Some lines: copies, so that no request waits for a lock while they are counted."""
 
     columns: Columns
     start: int

@@ -200,7 +200,7 @@ def _within(indices: Sequence[int], columns: Columns, query: Query) -> Sequence[
 
 
 def _sorted(files: Mapping[int, LineFile], places: array[int], sort: str) -> array[int]:
-    """What is not known comes last, whichever way round; equals stay as they are in the file."""
+    """Unknown values come last in both directions; equal ones stay in the order of the file."""
     if sort in ("task", "disagree"):
         return array("Q", sorted(places, key=_by_task(files)))
     name, back = sort.lstrip("-"), sort.startswith("-")

@@ -154,7 +154,7 @@ class LocalStack:
         changes = {one.service: one.action for one in diff(order.plan, self.observed())}
         await self._bind_router(order)
         former, self.order = self.order, order
-        self._store.keep_order(order)  # from here on it happens, whichever process is killed
+        self._store.keep_order(order)  # from here on the change is carried out, also where this process is killed
         self._write_plan(order)
         self._members.bind(order.plan)
         surplus = await self._members.leave(set(self._members) - set(all_ids(order.plan)))

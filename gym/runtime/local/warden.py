@@ -19,7 +19,7 @@ import time
 
 CONTROL_FD = 3
 PR_SET_CHILD_SUBREAPER = 36
-KEPT, STORE, AFTER, FIRST = "--kept", "--shelf", "--after", "--first"
+KEPT, STORE, AFTER, FIRST = "--kept", "--store", "--after", "--first"
 ORDER = "order"  # the name under which the supervisor keeps what the stack is to be
 SILENT_SECONDS = 30.0  # the supervisor beats every second; one that was stopped or hangs is replaced
 MAX_ENDS, WITHIN = 5, 60.0  # then it fails at each start; `gym up` and `gym down` find the servers

@@ -71,7 +71,7 @@ class RecordedPolicy:
 
 
 class LentServer(OpenAIServer):  # type: ignore[misc]  # the library has no types
-    """In place of the library's own client, which asks three times and looks every second whether the model is well."""
+    """In place of the library's own client, which asks three times and checks the model's health every second."""
 
     def __init__(self) -> None:
         super().__init__(APIServerConfig(api_key="none", base_url="http://127.0.0.1:9", health_check=False))

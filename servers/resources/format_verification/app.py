@@ -1,4 +1,4 @@
-"""Formats: does the answer have enough lines of a form, or all the markers that were asked for and no other?"""
+"""Formats: the answer must have enough lines of a form, or exactly the markers that were asked for."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-r"""Which option stands in the box? Compatible unless `strict`: the first box of the last item, character by character.
+r"""Reads the option in the box. Compatible unless `strict`: the first box of the last item, character by character.
 
 Compatible is how older rewards were made: out of the printed form of the message, where `\boxed{\text{A}}` is no A.
 """

@@ -65,7 +65,7 @@ def harbor_row(folder: Path, tools: list[dict[str, Any]], image: str = "") -> di
 def as_row(name: str, instruction: str, tools: list[dict[str, Any]], fields: dict[str, Any]) -> dict[str, Any]:
     row = make_row("harbor", f"{name} {instruction}", instruction, **fields)
     row["responses_create_params"]["tools"] = tools
-    del row["agent_ref"]  # whichever agent collects may work on it
+    del row["agent_ref"]  # any agent that collects may work on it
     return row
 
 

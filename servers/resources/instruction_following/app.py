@@ -1,4 +1,4 @@
-"""Verifiable instructions: does the answer keep to a number of words, a format, a letter …? Rules only, no judge."""
+"""Instructions that a rule can check: a number of words, a format, a letter. No judge."""
 
 from typing import Any, Literal
 

@@ -1,4 +1,4 @@
-"""Does a text, or a tool call's payload, conform to a schema? What the workers of the server import."""
+"""Checks a text, or a tool call's payload, against a schema. The workers of the server import this."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a row's truth one of these tables? A call that fails on them, or changes nothing, would pay for no work.
+"""Refuses a row whose expected calls fail on these tables or change nothing: it would pay for no work.
 
 It is the row's fault, or that of tables which are not the row's own: never the policy's.
 """
@@ -14,7 +14,7 @@ from office.outcome import changed_tables, differing, read_arguments
 from office.toolbox import CHANGING, PLACES, run_tool
 
 Calls = Sequence[tuple[str, str]]
-_NOTHING_FOUND = "No "  # how the searches begin that went well and found nothing
+_NOTHING_FOUND = "No "  # how the answer of a search begins that found nothing
 
 
 class WrongTruth(Exception):
