@@ -186,5 +186,5 @@ def new_id() -> str:
 
 
 def id_of_request(instance: str, request_id: str) -> str:
-    """The same request makes the same sandbox, even when the broker was started again in between."""
+    """The same request makes the same sandbox, even when the broker was restarted in between."""
     return "sb" + hashlib.sha256(f"{instance}\0{request_id}".encode()).hexdigest()[:14]

@@ -142,7 +142,7 @@ class Prompt:
 
 
 class Judge:
-    """Of one server. `ask` raises RolloutError of kind `judge` or `timeout`; a collector tries again, never scores."""
+    """Of one server. `ask` raises RolloutError of kind `judge` or `timeout`; a collector retries, never scores."""
 
     def __init__(
         self,

@@ -138,7 +138,7 @@ class RedisQueue:
             return QueueLost(
                 f"{self.place} is gone: Redis was emptied, or restarted without its data; the files hold all that was "
                 "collected",
-                "run the same command on every machine: the queue is built again from the files of its collectors",
+                "run the same command on every machine: the queue is rebuilt from the files of its collectors",
             )
         if scripts.TAKEN in error.what:
             what = f"{self.place}: another process collects into a copy of this output (collector {self.collector})"

@@ -297,9 +297,9 @@ class LocalStack:
             log.error("the stack's files could not be looked after: %s", error)
             return
         if repaired:
-            log.warning("damaged or gone, written again: %s", ", ".join(str(one) for one in repaired))
+            log.warning("damaged or gone, rewritten: %s", ", ".join(str(one) for one in repaired))
         if self._publisher.has_other_folder() and ROUTER in self._members:
-            log.warning("the router watches a folder that is gone: it starts again")
+            log.warning("the router watches a folder that is gone: it restarts")
             self._members[ROUTER].restart()
 
     def _adopt(self, parts: OrderedParts, name: str, found: Adopted, digest: str) -> None:

@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
             return abs(code)
         ends = [one for one in ends if time.monotonic() - one < WITHIN] + [time.monotonic()]
         if len(ends) >= MAX_ENDS:
-            _say(f"the supervisor ended {len(ends)} times in {WITHIN:g} s: it is not started again")
+            _say(f"the supervisor ended {len(ends)} times in {WITHIN:g} s: it is not restarted")
             return 1
         _say(f"the supervisor ended ({code}): another one carries on")
         time.sleep(0.05 * len(ends))

@@ -54,7 +54,7 @@ class JobNote(Document):
 
 
 class JobRun(Document):
-    """One run of a job: a job that is queued again has another one."""
+    """One run of a job: a job that is requeued has another one."""
 
     job: str
     attempt: int

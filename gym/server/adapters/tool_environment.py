@@ -119,7 +119,7 @@ class ToolEnvironment(ResourcesServer[ToolSession[S]], Generic[S]):
         return self._on_call if path[1:] in self._known else None
 
     async def verify(self, rollout: VerifyRequest, state: ToolSession[S] | None = None) -> dict[str, Any]:
-        """What the calls have earned; without their session they are made again, in one of their own."""
+        """What the calls have earned; without their session they are repeated, in one of their own."""
         if state is not None:
             if state.failure:
                 raise state.failure

@@ -1,4 +1,4 @@
-"""Which ended containers are started again: decided from events, labels and an inspection, without an engine."""
+"""Which ended containers are restarted: decided from events, labels and an inspection, without an engine."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ async def test_a_request_that_was_first_sent_to_a_dead_broker_is_not_run_again()
 async def test_a_create_with_the_same_id_makes_one_sandbox_even_when_a_new_broker_is_asked() -> None:
     async with memory_broker() as (engine, running, _):
         first, body = await send(running, "POST", "/sandboxes", SPEC, x_gym_request_id="r1")
-        running.broker.idempotency._kept.clear()  # as in a broker that was started again and adopted the sandbox
+        running.broker.idempotency._kept.clear()  # as in a broker that was restarted and adopted the sandbox
         again, same = await send(running, "POST", "/sandboxes", SPEC, x_gym_request_id="r1")
         assert first.status == again.status == 201
         assert body["id"] == same["id"]

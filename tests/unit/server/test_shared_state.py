@@ -1,4 +1,4 @@
-"""Sessions in a real Redis: any replica serves them, no update is lost, and a call that is sent again counts once."""
+"""Sessions in a real Redis: any replica serves them, no update is lost, and a call that is resent counts once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Kubernetes API as far as pods need it. A request is sent again only where nothing can have been made.
+"""The Kubernetes API as far as pods need it. A request is resent only where nothing can have been made.
 
 What the API refuses is `ApiRefused` with its own words and reason; what it does not answer is `ApiSilent`.
 """

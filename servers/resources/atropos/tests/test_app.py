@@ -1,4 +1,4 @@
-"""Environments of the real atroposlib: played by a lent policy, played again, and whatever they do wrong."""
+"""Environments of the real atroposlib: played by a lent policy, replayed, and whatever they do wrong."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ async def test_a_server_that_says_its_loop_is_blocked_is_unhealthy_at_once_and_i
         assert process.detail == where
         (tmp_path / "end").touch()
         await until(lambda: process.restarts > 0)
-        assert f"x-1: {where}; it starts again" in caplog.text
+        assert f"x-1: {where}; it restarts" in caplog.text
 
 
 async def test_a_server_that_stands_still_is_unhealthy(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ async def test_a_server_that_ends_again_and_again_at_its_start_is_given_up_and_a
         await until(lambda: process.detail == "exit code 0")
 
         assert not process.gave_up
-        assert "it starts again in 1000.0 s" in caplog.text  # the back-off begins again as well
+        assert "it restarts in 1000.0 s" in caplog.text  # the back-off begins again as well
 
 
 async def test_a_caller_of_a_server_that_ends_at_each_start_gets_that_error_until_it_is_healthy(
