@@ -102,7 +102,7 @@ def check_bubblewrap() -> MachineFinding:
 
 
 def check_gpu(devices: Path = DEVICES) -> MachineFinding:
-    """Few stacks ask for one, so that none is no fault."""
+    """Few stacks ask for one, so that none is not a fault."""
     here, engine = count_gpus(devices), find_engine()
     if not here:
         return MachineFinding("ok", "gpu", "none: an instance with `gpus:` does not start here")

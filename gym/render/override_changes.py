@@ -146,7 +146,7 @@ def _tree(text: str) -> dict[str, Any]:
 
 
 def _to_value(node: yaml.Node | None) -> Any:
-    """As written: Compose's own tags (`!reset`) are no types, and `007` is no number."""
+    """As written: Compose's own tags (`!reset`) are not types, and `007` is not a number."""
     if isinstance(node, yaml.MappingNode):
         found: dict[str, Any] = {}
         for key, child in node.value:

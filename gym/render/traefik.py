@@ -49,7 +49,7 @@ NO_PAGES = "no-pages"
 RETRY = {"attempts": 10, "initialInterval": "20ms"}
 # Our own servers refuse names that are not theirs. By what name the client came stands in X-Forwarded-Host.
 OWN_HOST = {"passHostHeader": False}
-NO_SPANS: Tree = {"observability": {"tracing": False}}  # pages and polls of the stack itself are no part of a rollout
+NO_SPANS: Tree = {"observability": {"tracing": False}}  # pages and polls of the stack itself are not part of a rollout
 # Traefik matches on a path in which everything is decoded but the reserved characters of RFC 3986.
 RESERVED = ":/?#[]@!$&'()*+,;=%"
 RAW_IN_SEGMENT = ":@!$&'()*+,="  # reserved, yet a client may send them as they are

@@ -69,7 +69,7 @@ def fuzz_verify(
             deadline=None,
             derandomize=True,
             database=None,
-            suppress_health_check=[HealthCheck.too_slow],  # a busy machine is no fault of the verifier's
+            suppress_health_check=[HealthCheck.too_slow],  # a busy machine is not a fault of the verifier's
         )
         def holds(row: dict[str, Any], fields: dict[str, Any], output: list[dict[str, Any]]) -> None:
             body = row | fields | {"response": response(output, model="m")}

@@ -183,7 +183,7 @@ class Judge:
         self, prompt: str, read: Callable[[str], str | None], *, system: str | None = None
     ) -> tuple[JudgeReply, str]:
         """The first answer from which `read` gets a verdict. Without one the judge has failed, and for good: a policy
-        that can confuse a judge must not buy a new attempt with it, and the judge is no witness against an answer."""
+        that can confuse a judge must not buy a new attempt with it, and such a judge says nothing about an answer."""
         for _ in range(self._config.judge_reads):
             reply = await self.ask(prompt, system=system)
             if (verdict := read(reply.text)) is not None:

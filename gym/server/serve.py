@@ -287,7 +287,7 @@ def listen(where: str) -> socket.socket:
 
 
 def _hosts(settings: Settings) -> frozenset[str]:
-    """Its own name is no page's."""
+    """Its own name is not a page's."""
     return settings.hosts | {socket.gethostname().lower()}
 
 

@@ -138,7 +138,7 @@ def call(url: str, path: str = "/", *, timeout: float = 60.0) -> dict[str, Any]:
 
 
 def answers(url: str, name: str) -> bool:
-    """This replica does, and no other in its place: a router's own words are no answer."""
+    """This replica does, and no other in its place: a router's own words are not an answer."""
     try:
         return str(call(url)["replica"]) == name
     except (OSError, LookupError, ValueError):

@@ -269,7 +269,7 @@ class RunTally:
 
 
 def interval_of(means: Iterable[float]) -> Interval | None:
-    """Of the means of tasks: repeats of a task are no independent tries, so each task counts once."""
+    """Of the means of tasks: repeats of a task are not independent tries, so each task counts once."""
     moments = Moments()
     moments.take(means)
     return moments.interval

@@ -141,7 +141,7 @@ def find(sources: Sources, query: Query) -> Found:
 
 
 def draw_bars(rewards: Sequence[float]) -> list[tuple[float, float, int]]:
-    """A bar for each value where there are few, else bars of one width. NaN is no reward."""
+    """A bar for each value where there are few, else bars of one width. NaN is not a reward."""
     counts = Counter([reward for reward in rewards if reward == reward])
     if len(counts) <= _FEW_VALUES:
         return [(value, value, count) for value, count in sorted(counts.items())]

@@ -62,7 +62,7 @@ class ReplicaRole:
     implementation: str
     health_path: str = "/healthz"
     wrong: frozenset[int] = ONLY_OK  # statuses that mean it is not healthy
-    binds: bool = False  # it is no server of ours: it is given its port
+    binds: bool = False  # it is not a server of ours: it is given its port
     check: HealthCheck | None = None  # instead of a GET
 
 

@@ -59,7 +59,7 @@ def find_replicas(client: docker.DockerClient, layout: Layout) -> list[SwarmRepl
 
 
 def homes_on_swarm(client: docker.DockerClient) -> list[Path]:
-    """Of this user's stacks; none where this engine is no manager of a Swarm."""
+    """Of this user's stacks; none where this engine is not a manager of a Swarm."""
     if not (client.info().get("Swarm") or {}).get("ControlAvailable"):
         return []
     api: Any = client.api

@@ -86,7 +86,7 @@ class LentServer(OpenAIServer):  # type: ignore[misc]  # the library has no type
         return first
 
     async def completion(self, **_: Any) -> Any:
-        """A text that goes on is no conversation: nothing of it could become items of a rollout."""
+        """A text that goes on is not a conversation: nothing of it could become items of a rollout."""
         what = "this environment asks for completions of a prompt: only chat completions can be lent"
         POLICY.get().failure = RolloutError("resources", what, retryable=False)
         raise NotImplementedError(what)

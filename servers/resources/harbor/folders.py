@@ -160,7 +160,7 @@ def reach(section: Mapping[str, Any]) -> str | list[str] | None:
 
 
 def read_instruction(path: Path) -> str:
-    """Without the marks at its beginning that keep a benchmark out of training data: they are no part of the task."""
+    """Without the marks at its beginning that keep a benchmark out of training data: they are not part of the task."""
     if not path.is_file():
         raise UserError(f"{path} is not there: it says what is to be done")
     lines = path.read_text("utf-8").splitlines(keepends=True)

@@ -80,4 +80,4 @@ def pattern_of(text: str, *, flags: int = re.IGNORECASE) -> re.Pattern[str]:
     try:
         return re.compile(text, flags)
     except (re.error, RecursionError, OverflowError) as error:
-        raise Unusable(f"{text!r:.60} is no pattern: {error}") from None
+        raise Unusable(f"{text!r:.60} is not a pattern: {error}") from None

@@ -44,7 +44,7 @@ class Polymath(ResourcesServer[None]):
         if comparison.hedged:
             return score(False, comparison.extracted, f"strict: {comparison.hedged}")
         if comparison.bad_gold:
-            raise RolloutError("row", f"expected_answer: {rollout.expected_answer[:200]!r} is no mathematics")
+            raise RolloutError("row", f"expected_answer: {rollout.expected_answer[:200]!r} is not mathematics")
         if comparison.too_costly:
             failed = score(False, None, f"comparing the answer costs too much ({comparison.too_costly})")
             failed.library_error = comparison.too_costly

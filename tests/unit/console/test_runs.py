@@ -197,7 +197,7 @@ def test_runs_that_share_nothing_say_so(tmp_path: Path) -> None:
 
 async def test_addresses_refuse_what_makes_no_sense(folder: Path) -> None:
     wrong = {
-        "/view/api/runs/run?run=first&pass=high": "is no reward",
+        "/view/api/runs/run?run=first&pass=high": "is not a reward",
         "/view/api/runs/tasks?run=first&sort=colour": "expected one of",
         "/view/api/runs/tasks?run=first&start=-1": "whole numbers",
         "/view/api/compare/runs?run=first": "two runs",

@@ -143,8 +143,8 @@ def test_what_looks_like_a_list_is_one() -> None:
         (ProgramOutcome("ok", value="[["), Ran(None, "transform returned no JSON value")),
         (ProgramOutcome("ok", value="9" * 5000), Ran(None, "transform returned no JSON value")),
         (
-            ProgramOutcome("ok", error="its reply is no JSON value: a set"),
-            Ran(None, "its reply is no JSON value: a set"),
+            ProgramOutcome("ok", error="its reply is not a JSON value: a set"),
+            Ran(None, "its reply is not a JSON value: a set"),
         ),
         (ProgramOutcome("error", error="ValueError('no')"), Ran(None, "ValueError('no')")),
         (

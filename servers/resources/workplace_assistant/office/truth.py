@@ -28,7 +28,7 @@ def replay_truth(seed: Seed, calls: Calls, *, strict: bool) -> Office:
         arguments = read_arguments(text)
         call = f"{name}({text[:200]})"
         if name not in PLACES or arguments is None:
-            raise WrongTruth(f"{call} is no call of a tool of this office")
+            raise WrongTruth(f"{call} is not a call of a tool of this office")
         before = replace(office)
         given = {key: value for key, value in arguments.items() if value is not None or not strict}
         _refuse_idle(call, name, run_tool(office, name, given), before, office, strict)
