@@ -183,7 +183,7 @@ async def test_what_code_does_in_its_sandbox_is_its_own(candidates: Candidates) 
         (transform("import sys\n    sys.modules['os']._exit(0)"), (None, "it left before its end")),
     ):
         assert await candidates.run(code, [[1, 2]]) == ran
-    assert "no JSON value" in (await candidates.run(transform("return {1, 2}"), [[1]])).error
+    assert "not a JSON value" in (await candidates.run(transform("return {1, 2}"), [[1]])).error
 
 
 async def test_code_sees_no_secret_of_the_server(access: TrialAccess, monkeypatch: pytest.MonkeyPatch) -> None:
