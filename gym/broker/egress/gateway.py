@@ -11,9 +11,8 @@ from typing import Any, Final, Protocol
 from gym.broker.egress import dns
 from gym.broker.egress.client_hello import ClientHello, read_hello
 from gym.broker.egress.config import EgressConfig
-from gym.broker.egress.errors import EgressDenied
 from gym.broker.egress.request_head import Body, HttpRequest, read_request
-from gym.broker.egress.rules import EgressRules, choose_addresses, resolve_name
+from gym.broker.egress.rules import EgressDenied, EgressRules, choose_addresses, resolve_name
 from gym.broker.egress.tunnel import BufferedReader, ByteStream, Tunnel, dial
 from gym.broker.provider import Tags
 from gym.sandbox.relay import ADDRESS, DNS_STREAM, HTTP, PROXY, TLS, ConnectionLost, RelayConnection
