@@ -36,6 +36,10 @@ ANSWERS = (
     *("", "yes", "Answer: B", "**Answer:** A or B", "Final Answer: [a, b]", "```json\n{}\n```", "```python\n"),
     *(r"\boxed{A}", r"\boxed{", r"\boxed{\frac{1}{2}}", "<think>hm</think> 4", "</think>", '{"answer": null}', "[[1]]"),
 )
+DOCUMENTS = (  # of five formats, half of them broken: texts for servers that parse an answer
+    *("{", "[1]", '{"a": 1}', "{}}", "- a\n- *b", "a: &a [*a]", "<a/>", "<a>1</a></b>"),
+    *("a = 1", "a,b\n1,2", "```", "ü"),
+)
 
 
 def fuzz_verify(
