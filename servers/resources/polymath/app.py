@@ -28,11 +28,8 @@ class Polymath(ResourcesServer[None]):
     config: PolymathConfig
 
     async def start(self) -> None:
-        self.mathematics = self.own(
-            Mathematics(
-                seconds=self.config.library_verifier_timeout_seconds, count=self.config.library_verifier_max_concurrency
-            )
-        )
+        seconds, count = self.config.library_verifier_timeout_seconds, self.config.library_verifier_max_concurrency
+        self.mathematics = self.own(Mathematics(seconds=seconds, count=count))
 
     async def verify(self, rollout: PolymathTask) -> PolymathScore:
         """1.0 when math-verify finds the answer equal to the expected one."""

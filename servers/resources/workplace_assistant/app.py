@@ -152,7 +152,7 @@ async def _not_called() -> None:
 
 def _lacking(one: Lacking, hint: str) -> Problem:
     key = f"{TRUTH}[{one.index}].arguments.{one.name}"
-    return Problem(f"is not a {one.name} of {one.file}", key=key, hint=hint, value=one.id)
+    return Problem(f"is not an id of {one.file}", key=key, hint=hint, value=one.id)
 
 
 def _calls(truth: list[TruthCall]) -> Calls:
