@@ -60,7 +60,7 @@ ENV_CATALOG: Final = "GYM_STACK_CATALOG"  # folder of gym.wire.catalog_copy, for
 ENV_RESULTS: Final = "GYM_RESULTS"  # folder with collected rollouts, for the console
 ENV_CONSOLE: Final = "GYM_CONSOLE_CONFIG"  # path of what the console shows (gym.render.console_document)
 ENV_PATH: Final = "GYM_PATH"  # more folders to look for servers in
-ENV_CACHE: Final = "GYM_CACHE_DIR"  # environments of local servers, which can be made again
+ENV_CACHE: Final = "GYM_CACHE_DIR"  # environments of local servers, which are rebuilt when they are gone
 
 # The /healthz text and the exit code of a server whose event loop is blocked.
 BLOCKED: Final = "its event loop is blocked"

@@ -1,4 +1,4 @@
-"""How a stack comes back after a fault, while no command is typed: out of the routes, served again, whole again."""
+"""How a stack comes back after a fault, while no command is typed: out of the routes, served again, healthy again."""
 
 from __future__ import annotations
 

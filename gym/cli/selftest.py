@@ -1,4 +1,4 @@
-"""Is a server whole, and do its own tests and its verifier's cases pass in its own environment?"""
+"""Checks that a server's folder is complete, and runs its own tests and verifier cases in its own environment."""
 
 from __future__ import annotations
 

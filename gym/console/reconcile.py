@@ -1,6 +1,6 @@
 """Keeps the routes of a stack what they should be, for as long as the stack lives and whatever became of the commands.
 
-Wanted is what is on disk; seen is who runs and is well; the difference goes into discovery and the router's file.
+Wanted is what is on disk; seen is what runs and is healthy; the difference goes into discovery and the router's file.
 """
 
 from __future__ import annotations

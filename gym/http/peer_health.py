@@ -26,7 +26,7 @@ FORGET_SECONDS: Final = 600.0
 
 VANISHED: Final = frozenset((errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN))
 # Without a Host: our servers do not need it, and the router refuses it itself instead of asking the console behind it,
-# which may hang while the rollouts that pass the router get on well.
+# which may hang while the rollouts that pass the router go on.
 QUESTION: Final = b"GET /healthz HTTP/1.1\r\nconnection: close\r\n\r\n"
 VANISHED_WORDS: Final = "the peer vanished: nothing was heard of it any more ({})"
 

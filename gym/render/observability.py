@@ -16,7 +16,6 @@ from gym.wire.stack_names import NETWORK, PORT, ROUTER, SANDBOX
 from gym.wire.telemetry import KEY as TELEMETRY
 from gym.wire.telemetry import OTLP_PORT, TRACES
 
-PROFILE: Final = "observability"
 FOLDER: Final = "observability"  # below a stack's home
 COMPOSE_FILE: Final = "compose.yaml"
 GRAFANA_URL: Final = "http://127.0.0.1:3000"

@@ -97,13 +97,13 @@ def _action(part: str, old: Mapping[str, Any], new: Mapping[str, Any], names: Ma
 
 
 def _words(old: Mapping[Leaf, Said], new: Mapping[Leaf, Said]) -> str:
-    told = [
+    changed = [
         _say(".".join(leaf), old.get(leaf), new.get(leaf))
         for leaf in sorted({*old, *new})
         if old.get(leaf) != new.get(leaf)
     ]
-    more = f" and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
-    return "; ".join(told[:SHOWN]) + more
+    more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
+    return "; ".join(changed[:SHOWN]) + more
 
 
 def _say(key: str, old: Said | None, new: Said | None) -> str:
@@ -155,7 +155,7 @@ def _tree(text: str) -> dict[str, Any]:
 
 
 def _to_value(node: yaml.Node | None) -> Any:
-    """As written: Compose's own tags (`!reset`) are no types, and `007` is no number."""
+    """As written: Compose's own tags (`!reset`) are not types, and `007` is not a number."""
     if isinstance(node, yaml.MappingNode):
         found: dict[str, Any] = {}
         for key, child in node.value:
@@ -171,16 +171,16 @@ def _to_value(node: yaml.Node | None) -> Any:
     return f"{tag}{node.value if node is not None else ''}"
 
 
-def tell_stale(changes: Iterable[Change], stale: Collection[str], told: Iterable[Change]) -> tuple[Change, ...]:
-    """`told` is what override files say by now, or another reason to replace an instance that is `stale`, beside a new
-    image; what is no instance follows as it is."""
-    by_service = {one.service: one for one in told}
+def tell_stale(changes: Iterable[Change], stale: Collection[str], overrides: Iterable[Change]) -> tuple[Change, ...]:
+    """Adds the reason to each `stale` instance: a change in `overrides`, else a new image. The other changes in
+    `overrides`, those of no instance, follow as they are."""
+    by_service = {one.service: one for one in overrides}
     listed = [_with_reason(one, one.service in stale, by_service.pop(one.service, None)) for one in changes]
     return (*listed, *by_service.values())
 
 
-def _with_reason(change: Change, stale: bool, told: Change | None) -> Change:
+def _with_reason(change: Change, stale: bool, override: Change | None) -> Change:
     if not stale or change.action not in ("keep", "scale"):
         return change
-    first = told.why if told else "its image changed, or what Compose makes of an override file"
+    first = override.why if override else "its image changed, or what Compose makes of an override file"
     return Change(action="replace", service=change.service, why=f"{first}, {change.why}" if change.why else first)

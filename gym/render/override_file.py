@@ -15,7 +15,7 @@ WITHOUT_NETWORKS = ("networks", "network_mode")
 
 
 def adapt_override(text: str, plan: Plan, project: str) -> str | None:
-    """The text to merge instead; None where the user's own will do, also where it is no Compose file.
+    """The text to merge instead; None where the user's own will do, also where it is not a Compose file.
 
     A service that is new to the stack, and names no network, joins that of the servers.
     """

@@ -32,7 +32,7 @@ wait "$step"; code=$?
 while kill -0 "$step" 2>/dev/null; do wait "$step"; code=$?; done
 {again}exit "$code"
 """
-# An agent that a signal ended was lost with its node, or was killed: what it had is started again.
+# An agent that a signal ended was lost with its node, or was killed: what it had is restarted.
 _AGAIN: Final = """\
 if [ "$code" -gt 128 ] && [ ! -e "$home/slurm/drained" ] && [ "${SLURM_RESTART_COUNT:-0}" -lt 10 ]; then
   scontrol requeue "$SLURM_JOB_ID" && sleep infinity

@@ -294,6 +294,6 @@ def framed(data: bytes) -> bytes:
 
 def read_outcome(reply: dict[str, Any]) -> ProgramOutcome:
     value = reply.get("value")
-    error = reply.get("error", "") or ("its reply is no JSON value: " + reply["unfit"] if "unfit" in reply else "")
+    error = reply.get("error", "") or ("its reply is not a JSON value: " + reply["unfit"] if "unfit" in reply else "")
     times = {"cpu": reply["cpu"], "seconds": reply["seconds"]}
     return ProgramOutcome(reply["end"], reply["stdout"], value, error, reply.get("traceback", ""), **times)

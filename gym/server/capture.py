@@ -53,7 +53,12 @@ class Capture:
             Route(SESSION_ROUTE, self._on_delete, "Drops what was recorded", method="DELETE"),
             Route(f"{SESSION_ROUTE}/trace", self._on_trace, "Every recorded call of a session", method="GET"),
             Route(f"{SESSION_ROUTE}/traces", self._on_records, "The same as rLLM's client reads it", method="GET"),
-            Route(f"{SESSION_ROUTE}/holder", self._on_holder, "For other replicas: has this one calls?", method="GET"),
+            Route(
+                f"{SESSION_ROUTE}/holder",
+                self._on_holder,
+                "Whether this replica has calls of it",
+                method="GET",
+            ),
             *unknown,
         ]
 

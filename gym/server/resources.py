@@ -158,7 +158,7 @@ class ResourcesServer(Server, Generic[S]):
             Route("/verify", self._on_verify, "Score a finished rollout", self._verify.model, VerifyResponse),
             Route("/close_session", self._on_close, "Drop the session"),
             Route("/aggregate_metrics", self._on_aggregate, "Metrics over verify replies"),
-            Route("/reverify_mode", self._on_reverify_mode, "May /verify be called again?", method="GET"),
+            Route("/reverify_mode", self._on_reverify_mode, "Whether /verify may be repeated", method="GET"),
             Route("/tools", self._on_tools, "The tools' schemas", method="GET"),
         ]
         return own + [self._tool_route(one) for one in self.tools.values()]

@@ -336,7 +336,7 @@ def read_seeded(body: bytes, server: str) -> dict[str, Any]:
         return {}
     tools, observation = (reply.get("tools"), reply.get("observation")) if isinstance(reply, dict) else (None, None)
     if tools is not None and not (isinstance(tools, list) and all(isinstance(one, dict) for one in tools)):
-        raise RolloutError("resources", "/seed_session answered with `tools` that are no list of tools", server=server)
+        raise RolloutError("resources", "/seed_session answered with `tools` that are not a tool list", server=server)
     return {key: value for key, value in (("tools", tools), ("observation", observation)) if value}
 
 

@@ -295,12 +295,12 @@ def listen(where: str) -> socket.socket:
 
 
 def _hosts(settings: Settings) -> frozenset[str]:
-    """Its own name is no page's."""
+    """Its own name is not a page's."""
     return settings.hosts | {socket.gethostname().lower()}
 
 
 def is_loopback_socket(listener: socket.socket) -> bool:
-    """Can only this machine connect?"""
+    """True when only this machine can connect."""
     if listener.family not in (socket.AF_INET, socket.AF_INET6):
         return False
     return ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback

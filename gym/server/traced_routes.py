@@ -41,7 +41,7 @@ class TracedRoutes:
     role: str
 
     def table(self, table: Mapping[tuple[str, str], Handler]) -> dict[tuple[str, str], Handler]:
-        """Each POST; questions about health, models and recorded calls are no part of a rollout."""
+        """Each POST; questions about health, models and recorded calls are not part of a rollout."""
         return {key: self._traced(one) if key[0] == "POST" else one for key, one in table.items()}
 
     def finder(self, find: Callable[[str, str], Handler | None]) -> Callable[[str, str], Handler | None]:

@@ -7,9 +7,17 @@ import socket
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gym.broker.egress.errors import EgressDenied
 from gym.wire.addresses import is_address, is_own, is_public
 from gym.wire.sandbox import Network
+
+
+class EgressDenied(Exception):
+    """Why the gate does not let something through. `gateway`: it was granted, but the other side was not reached."""
+
+    def __init__(self, why: str, *, gateway: bool = False) -> None:
+        super().__init__(why)
+        self.why = why
+        self.gateway = gateway
 
 
 class EgressRules(NamedTuple):

@@ -45,8 +45,8 @@ async function fetchJson(path, options = {}) {
 
 /** A sentence above the page, until it is called without one. */
 function showTrouble(message = "") {
-  $("trouble").textContent = message;
-  $("trouble").hidden = !message;
+  $("problem").textContent = message;
+  $("problem").hidden = !message;
 }
 
 /** The state of a page stands in its address: `readState()`, and `writeState({ task: 3, text: "" })` drops what is empty. */

@@ -187,7 +187,7 @@ def _held(lock: threading.Lock, seconds: float) -> Iterator[bool]:
 
 
 def _live(run: Run, running: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """How the collection that writes this file is getting on; collectors say the file's name alone."""
+    """The progress of the collection that writes this file; collectors report only the file's name."""
     for one in running:
         progress = one.get("progress")
         if Path(str(one.get("output") or "")).name == run.path.name and isinstance(progress, dict):

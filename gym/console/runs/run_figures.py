@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gym.collect.study.in_steps import Steps, finish
+from gym.collect.study.in_steps import Steps
 from gym.console.runs.agent_passes import TaskPasses, choose_k, draw_passes, group_tasks, sum_agents
 from gym.console.runs.run_tally import AgentTally, Moments, RunTally, interval_of
 from gym.console.runs.task_sums import count_passed
@@ -44,10 +44,6 @@ def sum_up(tally: RunTally) -> dict[str, Any]:
         "truncated": sum(one.truncated for one in agents),
         "breaks": sum(one.breaks for one in agents),
     }
-
-
-def figures_of(tally: RunTally, pass_at: float, k: int = 0) -> dict[str, Any]:
-    return finish(draw_figures(hold(tally), pass_at, k))
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ class AgentTally:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Some lines: copies, so that nobody waits while they are counted."""
+    """Some lines: copies, so that no request waits for a lock while they are counted."""
 
     columns: Columns
     start: int
@@ -274,7 +274,7 @@ class RunTally:
 
 
 def interval_of(means: Iterable[float]) -> Interval | None:
-    """Of the means of tasks: repeats of a task are no independent tries, so each task counts once."""
+    """Of the means of tasks: repeats of a task are not independent tries, so each task counts once."""
     moments = Moments()
     moments.take(means)
     return moments.interval

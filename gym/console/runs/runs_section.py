@@ -79,5 +79,5 @@ def read_border(text: str) -> float:
     except ValueError:
         border = math.nan
     if not math.isfinite(border):
-        raise UserError(f"{text[:40]!r} is no reward: expected a number")
+        raise UserError(f"{text[:40]!r} is not a reward: expected a number")
     return border

@@ -47,7 +47,7 @@ function replicaCard(replica) {
   const card = make("div", "replica",
     make("div", "first", make("b", "", replica.id), " ", make("i", replica.state, state)),
     facts.length ? make("div", "sub", facts.join(" · ")) : null,
-    replica.detail ? make("div", "ill", replica.detail) : null,
+    replica.detail ? make("div", "failing", replica.detail) : null,
     replica.restarts ? make("div", "why", `restarted ${replica.restarts === 1 ? "once" : `${replica.restarts} times`}${replica.why ? `: ${replica.why}` : ""}${when}`) : null);
   const said = Object.entries(replica.health).filter(([, value]) => typeof value !== "object").map(([key, value]) => `${key}: ${value}`);
   card.title = [replica.url, ...said].join("\n");

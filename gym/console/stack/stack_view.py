@@ -45,7 +45,7 @@ class StackView:
         self._own = SlidingWindow()
         self._began: dict[str, float] = {}  # replicas that say when they began
         self._seen: dict[str, ReplicaNote] = {}  # restarts that this console saw itself
-        self._ill: dict[str, str] = {}
+        self._problems: dict[str, str] = {}
 
     async def look(
         self, discovery: Discovery, config: ConsoleConfig, probes: Mapping[str, Probe], origin: Origin
@@ -100,14 +100,14 @@ class StackView:
         """Without a supervisor: a process that started over is another one, and what was wrong before may be why."""
         for id, probe in probes.items():
             if not probe.ok:
-                self._ill[id] = probe.detail
+                self._problems[id] = probe.detail
             elif probe.started:
                 if self._began.get(id, probe.started) != probe.started:
                     count = self._seen.get(id, ReplicaNote()).restarts + 1
-                    why = self._ill.get(id, "it was started again between two looks")
+                    why = self._problems.get(id, "it restarted between two looks")
                     self._seen[id] = ReplicaNote(restarts=count, why=why, at=probe.started)
                 self._began[id] = probe.started
-                self._ill.pop(id, None)
+                self._problems.pop(id, None)
 
     def _add_use(
         self, replica: dict[str, Any], probes: Mapping[str, Probe], own: Growth, notes: Mapping[str, ReplicaNote]

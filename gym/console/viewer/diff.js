@@ -15,7 +15,7 @@ function diffBlock(text) {
   return make("div", "diff", files.map((file) => fileOfDiff(file, files.length > 12)));
 }
 
-/** [{name, rows}]; a hunk's own counts say which lines are its body, so that a removed "-- x" is no header. */
+/** [{name, rows}]; a hunk's own counts say which lines are its body, so that a removed "-- x" is not a header. */
 function filesOfDiff(text) {
   const files = [], lines = text.replace(/\r\n/g, "\n").replace(/\n$/, "").split("\n");
   const state = { file: null, before: 0, after: 0, oldLeft: 0, newLeft: 0, loose: false };

@@ -68,7 +68,7 @@ const contextOf = (body) => ({ depth: 0, agentCalls: isObject(body) && isObject(
 
 function rolloutBlocks(row, body, file, asked) {
   if (row.kind === "malformed") return [problemBlock(row, body)];
-  if (!isObject(body)) return [make("p", "empty", "This line is no rollout."), jsonBlock(body)];
+  if (!isObject(body)) return [make("p", "empty", "This line is not a rollout."), jsonBlock(body)];
   const failed = Boolean(row.kind), response = isObject(body.response) ? body.response : null, output = outputOf(body);
   const added = addedFields(body, failed), brought = broughtFields(body, failed);
   const part = (show) => guarded(show, body);

@@ -164,7 +164,7 @@ class RunFiles:
         self.runs = runs
 
     def _made(self, path: Path) -> Path | None:
-        """The file itself, or what a log of another tool was made into; None for what is no run."""
+        """The file itself, or what a log of another tool was made into; None for what is not a run."""
         reader = self._reader(path)
         if reader is None:
             return path if path.suffix == ROLLOUTS or path in self._given else None

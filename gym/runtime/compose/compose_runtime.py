@@ -221,9 +221,7 @@ class ComposeRuntime:
         plan = layout.read_plan()
         with _client() as client:
             one = choose_running(containers_of(client, layout), plan, name)
-        flags = ("--interactive", *(["--tty"] if terminal else []))
-        argv = ("docker", "exec", *flags, one.id, *(words or SHELL))
-        return Inside(replica=replica_id(one, plan), argv=argv, env=docker_environ(engine_host()))
+        return inside_container(one.id, replica_id(one, plan), words, terminal=terminal)
 
     def logs(self, home: Path, names: tuple[str, ...], *, follow: bool, tail: int) -> Iterator[str]:
         layout = Layout(home.resolve())
@@ -319,6 +317,12 @@ def _client() -> Iterator[docker.DockerClient]:
     require_engine(compose=False)
     with connect(engine_host()) as client:
         yield client
+
+
+def inside_container(id: str, replica: str, words: tuple[str, ...], *, terminal: bool) -> Inside:
+    flags = ("--interactive", *(["--tty"] if terminal else []))
+    argv = ("docker", "exec", *flags, id, *(words or SHELL))
+    return Inside(replica=replica, argv=argv, env=docker_environ(engine_host()))
 
 
 def _start_timeout(client: docker.DockerClient, plan: Plan, timeout: float | None, more: int = 0) -> float:

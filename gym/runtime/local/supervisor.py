@@ -252,7 +252,7 @@ class ControlServer:
                 await self.open(listener)
                 self._store.keep_control(listener)
                 self._pid_file.set_control(str(self._path))
-                log.warning("the control socket was gone: made again")
+                log.warning("the control socket was gone: recreated")
             except (OSError, GymError) as error:
                 log.error("commands cannot reach the supervisor: %s", error)
 

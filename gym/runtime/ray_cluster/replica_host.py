@@ -80,7 +80,7 @@ class ReplicaHost:
             member, spec = await self._prepare()
         except (GymError, OSError) as error:
             self._tell(str(error), state="unhealthy")
-            self.ended.set()  # and its actor tries it again: a port may be in use for a moment only
+            self.ended.set()  # and its actor retries it: a port may be in use for a moment only
             return
         world = World(self._reaper, lambda *_: None, lambda _: None, self._changed)
         hand_over = self._order.role != "server" or not binds_itself(self._order.service)

@@ -50,7 +50,7 @@ class StackKeeper:
         self._looks: dict[str, tuple[Any, float]] = {}  # a look that was asked for, and when
         self._seen: dict[str, Seen] = {}
         self._leaving: dict[str, float] = {}  # since when
-        self._rolling: set[str] = set()  # these drain and are made again
+        self._rolling: set[str] = set()  # these drain and are recreated
         self._drains: dict[str, Any] = {}
         self._to_restart: list[str] = []
         self._restarting: dict[str, Any] = {}  # replica -> the pid that shall go
@@ -72,7 +72,7 @@ class StackKeeper:
         return self._wanted
 
     def restart(self, ids: list[str]) -> None:
-        """Each drains and starts again on its own address, one of an instance at a time."""
+        """Each drains and restarts on its own address, one of an instance at a time."""
         with self._lock:
             self._to_restart += [one for one in ids if one not in self._to_restart]
 
@@ -168,7 +168,7 @@ class StackKeeper:
             self._try("placement groups", self._remove_groups, orders)
 
     def _roll(self, orders: dict[str, Order]) -> None:
-        """What was made from something else is made again, while the others of its instance serve."""
+        """What was made from something else is recreated, while the others of its instance serve."""
         for id, order in orders.items():
             seen = self._seen.get(id, {})
             if id in self._rolling:
@@ -246,7 +246,7 @@ class StackKeeper:
         except self._ray.exceptions.ActorUnavailableError:
             self._silent(id)
         except self._ray.exceptions.RayActorError as error:
-            self._actors.pop(id, None)  # it was killed for good: the next step makes it again
+            self._actors.pop(id, None)  # it was killed for good: the next step recreates it
             self._seen[id] = {"state": "restarting", "detail": str(error).strip().splitlines()[0]}
 
     def _silent(self, id: str) -> None:
@@ -256,7 +256,7 @@ class StackKeeper:
             why = self._no_room(id, self._why_it_waits)
             self._seen[id] = {"state": "starting", "detail": why, "unplaced": True}
             return
-        again = "its actor gives no answer; Ray makes it again elsewhere"
+        again = "its actor gives no answer; Ray recreates it elsewhere"
         self._seen[id] = {**before, "state": "restarting", "detail": again}
         self._seen[id]["detail"] = self._no_room(id, what_no_node_has) or again
 

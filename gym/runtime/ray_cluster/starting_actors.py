@@ -182,7 +182,7 @@ def _check_router(stack: RayStack, plan: Plan) -> None:
 
 
 def _with_port(stack: RayStack, keeper: Any, plan: Plan, before: Look | None) -> Plan:
-    """A router that is made again, on another worker, listens where it did."""
+    """A router that is recreated, on another worker, listens where it did."""
     if plan.router.port:
         return plan
     had = Plan.model_validate(before["plan"]).router if before else None

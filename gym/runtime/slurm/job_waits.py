@@ -50,7 +50,7 @@ def wanted_cores(job: JobNote) -> int:
 
 
 def status_of(plan: Plan, facts: JobFacts, seen: SeenJob | None) -> StackStatus:
-    """A job that waits, or was queued again, has no replica yet, whatever an earlier run of it has left."""
+    """A job that waits, or was requeued, has no replica yet, whatever an earlier run of it has left."""
     if seen is not None and is_of(facts, seen):
         return seen.status
     before = status_before(plan, "slurm", {one.name: facts.words() for one in plan.services})

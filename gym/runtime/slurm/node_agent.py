@@ -129,7 +129,7 @@ class NodeAgent:
         return True
 
     async def end(self) -> None:
-        """What was published stays: should the job be queued again, callers go on where they were."""
+        """What was published stays: should the job be requeued, callers go on where they were."""
         await self._stack.stop()
 
     def _is_over(self) -> bool:

@@ -41,7 +41,7 @@ class JobFacts(Value):
     reason: str = ""
     nodes: str = ""
     exit_code: str = ""
-    attempt: int = 0  # how often it was queued again
+    attempt: int = 0  # how often it was requeued
 
     @property
     def waits(self) -> bool:

@@ -226,4 +226,4 @@ async def _wait_gone(receive: Receive) -> None:
         pass
 
 
-NOT_AGAIN: Final = ((b"x-should-retry", b"false"),)  # what the makers' own clients look at before they try again
+NOT_AGAIN: Final = ((b"x-should-retry", b"false"),)  # what the makers' own clients look at before they retry

@@ -55,7 +55,7 @@ class CliAgentConfig(AgentConfig):
 
 
 class Ending(NamedTuple):
-    """How the program ended. `fault` is "" where it ended by itself and well."""
+    """How the program ended. `fault` is "" where it ended by itself without an error."""
 
     fault: str
     limit: str  # the budget that was spent

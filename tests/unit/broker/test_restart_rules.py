@@ -1,4 +1,4 @@
-"""Which ended containers are started again: decided from events, labels and an inspection, without an engine."""
+"""Which ended containers are restarted: decided from events, labels and an inspection, without an engine."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_container_that_only_wears_the_labels_is_not_touched() -> None:
 @pytest.mark.parametrize(
     ("policy", "code", "died", "expected"),
     [
-        ("unless-stopped", 137, False, True),  # its end was not seen: SIGKILL is no stop
+        ("unless-stopped", 137, False, True),  # its end was not seen: SIGKILL is not a stop
         ("unless-stopped", 0, False, False),
         ("unless-stopped", 0, True, True),
         ("always", 1, True, True),

@@ -61,7 +61,7 @@ function checkMaths() {
   isSame("double-struck", said(mathsNode("\\mathbb{R}^n")), "ℝn");
   for (const broken of ["\\frac{1}", "{a", "a}", "x^", "x^1^2", "\\left( x", "\\begin{nothing} x \\end{nothing}", "\\begin{matrix} 1", "\\sqrt", " ", "{".repeat(5000), "x".repeat(9000), "\\left"]) isSame(`not maths: ${broken.slice(0, 20)}`, mathsNode(broken), null);
   isSame("what cannot be read stays as its source", said(markdownNodes("so $\\frac{1}$ it")), "so $\\frac{1}$ it");
-  isSame("prices are no maths", box(markdownNodes("It costs $5 and not $10.")).querySelectorAll("math").length, 0);
+  isSame("prices are not maths", box(markdownNodes("It costs $5 and not $10.")).querySelectorAll("math").length, 0);
   for (const text of ["$x$", "$$x$$", "\\(x\\)", "\\[x\\]", "so \\boxed{\\frac12}.", "$$\nx\n$$", "\\begin{align}x\\end{align}", "**$x$**", "| $x$ |\n|---|"]) has(`maths in ${text}`, box(markdownNodes(text)), "math");
 }
 

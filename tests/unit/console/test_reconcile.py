@@ -135,7 +135,7 @@ async def test_an_instance_that_is_no_longer_wanted_is_gone_and_back_when_it_is(
     await until(served.is_routed)
 
 
-async def test_wishes_that_cannot_be_read_change_nothing_and_make_the_console_ill(served: Served) -> None:
+async def test_wishes_that_cannot_be_read_change_nothing_and_make_the_console_unhealthy(served: Served) -> None:
     await until(served.is_routed)
     (served.folder / "wanted.json").write_text("{")
     await until(lambda: bool(served.reconciler.problem))

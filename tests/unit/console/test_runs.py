@@ -12,7 +12,6 @@ import orjson
 import pytest
 
 from gym.collect.study.comparison import compare_rollouts
-from gym.console.compare.run_pairs import compare_runs
 from gym.console.pages.shell import NotThere, PageAccess, make_app
 from gym.console.run_sections import make_run_sections
 from gym.console.runs.agent_passes import choose_k, draw_passes, group_tasks
@@ -24,6 +23,7 @@ from gym.console.viewer.run_files import RunFiles
 from gym.errors import UserError
 from gym.http.pool import HttpClient
 from gym.server.testing import running
+from tests.support.compared_runs import compare_runs
 from tests.support.driven_browser import CHROMIUM, driven
 from tests.support.rollout_files import EVIL, failure, poisoned, rollout, write_lines
 
@@ -230,7 +230,7 @@ def test_runs_are_compared_as_the_command_compares_their_files(tmp_path: Path) -
     files = RunFiles([tmp_path])
     files.refresh(whole=True)
     by_file = compare_rollouts(tmp_path / "before.jsonl", tmp_path / "after.jsonl")
-    found = compare_runs(files.runs["before"], files.runs["after"], None, 0.5)
+    found = compare_runs(files.runs["before"], files.runs["after"])
     assert (found["by"], found["tasks"], found["better"], found["worse"]) == ("row", 20, by_file.better, by_file.worse)
     assert (found["difference"], found["interval"]) == (by_file.difference, by_file.interval)
     assert found["p_value"] == by_file.p_value
@@ -247,14 +247,14 @@ def test_runs_that_share_nothing_say_so(tmp_path: Path) -> None:
     files = RunFiles([tmp_path])
     files.refresh(whole=True)
     with pytest.raises(UserError, match="share no row"):
-        compare_runs(files.runs["a"], files.runs["b"], None, 0.5)
+        compare_runs(files.runs["a"], files.runs["b"])
     with pytest.raises(UserError, match="no verified rollouts"):
-        compare_runs(files.runs["a"], files.runs["c"], None, 0.5)
+        compare_runs(files.runs["a"], files.runs["c"])
 
 
 async def test_addresses_refuse_what_makes_no_sense(folder: Path) -> None:
     wrong = {
-        "/view/api/runs/run?run=first&pass=high": "is no reward",
+        "/view/api/runs/run?run=first&pass=high": "is not a reward",
         "/view/api/runs/tasks?run=first&sort=colour": "expected one of",
         "/view/api/runs/tasks?run=first&start=-1": "whole numbers",
         "/view/api/runs/tasks?run=first&k=-1": "expected a whole number",

@@ -54,7 +54,7 @@ def known_tests() -> dict[str, set[str]]:
 def test_each_threat_names_tests_that_exist(threat: Threat) -> None:
     assert threat.tests, f"line {threat.line} of the section names no test"
     for file, test in threat.tests:
-        assert file in known_tests(), f"{file} is no file of tests"
+        assert file in known_tests(), f"{file} is not a file of tests"
         assert test in known_tests()[file], f"{file} has no {test}"
 
 

@@ -72,7 +72,7 @@ def test_a_command_counts_as_alive_while_its_beat_changes_and_not_a_moment_longe
 
 
 def test_a_beat_of_a_command_that_died_long_ago_is_believed_for_one_lease_at_most() -> None:
-    """By a console that was started again: it cannot know how old what it reads is."""
+    """By a console that was restarted: it cannot know how old what it reads is."""
     beat = Beat()
     assert beat.hears(Work(beat=7), 1000.0)
     assert not beat.hears(Work(beat=7), 1000.0 + LEASE_SECONDS)
