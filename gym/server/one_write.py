@@ -3,10 +3,13 @@ body."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final, NamedTuple
 
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from gym.http.open_files import OPEN_FILES
 
 EXCHANGE: Final = "gym.exchange"  # in a scope: the request's own connection
 CLOSE: Final = (b"connection", b"close")
@@ -14,6 +17,14 @@ SPLIT_WRITE: Final = 64 * 1024  # above this a body is written after its head in
 
 
 class OneWriteProtocol(HttpToolsProtocol):
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        OPEN_FILES.make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        OPEN_FILES.wake()
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         cycle.scope[EXCHANGE] = Exchange(cycle)  # type: ignore[typeddict-unknown-key]
         super()._start_asgi_task(cycle, app)
