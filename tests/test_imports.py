@@ -18,6 +18,7 @@ ORDER = (
         "errors",
         "labels",
         "files",
+        "garbage",
         "programs",
         "engine",
         "venvs",
@@ -45,7 +46,7 @@ ORDER = (
     ),
 )
 # What a server image has to pay for: the SDK, its words and the contract.
-SDK_MAY_IMPORT = {"lazy", "errors", "labels", "files", "wire", "http", "server"}
+SDK_MAY_IMPORT = {"lazy", "errors", "labels", "files", "garbage", "wire", "http", "server"}
 BROKER_MODULES = 110
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import uvloop
@@ -26,11 +24,10 @@ from gym.collect.tally import Tally
 from gym.collect.targets import Targets
 from gym.data.line_source import STDIN, digest_inputs, expand_inputs
 from gym.errors import UserError
+from gym.garbage import rare_collections
 from gym.http.pool import HttpClient
 from gym.http.tracing import start_tracing, stop_tracing
 from gym.wire.telemetry import COLLECTOR, read_telemetry
-
-_NEW_OBJECTS = 50_000  # between two collections: those of a thousand rollouts in flight
 
 
 def run_collection(options: CollectOptions, on_event: OnEvent) -> Summary:
@@ -43,19 +40,8 @@ def run_collection(options: CollectOptions, on_event: OnEvent) -> Summary:
             loop.add_signal_handler(number, stop.pull)
         return await collect_rollouts(options, on_event, stop)
 
-    with _rare_collections(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with rare_collections(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main())
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """A rollout leaves no circle of objects behind; with 2,000 in flight, to look for some was a sixth of the CPU."""
-    before = gc.get_threshold()
-    gc.set_threshold(_NEW_OBJECTS, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 async def collect_rollouts(options: CollectOptions, on_event: OnEvent, stop: StopSwitch | None = None) -> Summary:

@@ -21,6 +21,7 @@ from gym.http.keepalive import (
     keep_transport_alive,
     limit_unacknowledged,
 )
+from gym.http.open_files import OPEN_FILES, OpenFiles
 from gym.http.peer_health import VANISHED_WORDS, Peer, PeerHealth, PeerVanished, is_vanished
 from gym.http.tracing import TRACING
 from gym.wire.pieces import Body, Pieces, body_size
@@ -60,9 +61,11 @@ class HttpClient:
         idle_seconds: float | None = None,
         connect_seconds: float = CONNECT_SECONDS,
         dial: Dial | None = None,
+        files: OpenFiles = OPEN_FILES,
     ) -> None:
         """`asks_health`: of who lets a reply wait for long. For peers that speak HTTP at an address of their own."""
         self._dial = dial or TcpDial()
+        self._files = files
         self._idle_seconds = idle_seconds
         self._connect_seconds = connect_seconds
         self.health = PeerHealth(asks=asks_health)
@@ -113,6 +116,7 @@ class HttpClient:
         return bool(self.health.lost) and parse_url(url).peer in self.health.lost
 
     async def aclose(self) -> None:
+        self._files.leave(self)
         self.health.close()
         for connection in tuple(self._open):
             connection.abort()
@@ -124,9 +128,9 @@ class HttpClient:
         ends = None if timeout is None else now + timeout
         if self.health.lost and address.peer in self.health.lost:
             raise NotSent(f"{address.host}:{address.port} vanished or hangs, and has not answered since")
-        connection = self._take(address, now)
+        connection = None if self._files.is_awaited else self._take(address, now)
         if connection is None:
-            connection = await self._connect(address, timeout)
+            connection = await self._open_or_wait(address, timeout)
             now = loop.time()
         waiter = connection.send(head, body, now, loop)
         timer = None if ends is None else loop.call_at(ends, _expire, waiter, address)
@@ -144,9 +148,49 @@ class HttpClient:
         if connection.reusable:
             connection.idle_since = loop.time()
             self._idle.setdefault(address.peer, deque()).append(connection)
+            if self._files.is_awaited:
+                self._files.wake()
         else:
             connection.abort()
         return reply
+
+    def drop_idle(self) -> bool:
+        """Closes one connection that no call uses, the one that was used least lately; False where there is none."""
+        for idle in self._idle.values():
+            while idle:
+                connection = idle.popleft()
+                if not connection.closed:
+                    connection.abort()
+                    return True
+        return False
+
+    async def _open_or_wait(self, address: Endpoint, timeout: float | None) -> Connection:
+        """A new connection; while this process may open no other one, the first that comes back."""
+        now = asyncio.get_running_loop().time
+        ends = None if timeout is None else now() + timeout
+        if self._files.is_awaited or not self._files.take():
+            try:
+                async with asyncio.timeout_at(ends):
+                    if (connection := await self._wait_for_place(address)) is not None:
+                        return connection
+            except TimeoutError:
+                where = self._dial.name(address)
+                raise NotSent(f"no connection to {where}: no other file could be opened in time") from None
+        try:
+            return await self._connect(address, None if ends is None else max(ends - now(), 0.001))
+        except BaseException:
+            self._files.give()
+            raise
+
+    async def _wait_for_place(self, address: Endpoint) -> Connection | None:
+        """A connection that is there again, or None: a new one may be opened."""
+        again = False
+        while True:
+            await self._files.wait(again=again)
+            again = True
+            connection = self._take(address, asyncio.get_running_loop().time())
+            if connection is not None or self._files.take():
+                return connection
 
     def _take(self, address: Endpoint, now: float) -> Connection | None:
         idle = self._idle.get(address.peer)
@@ -168,13 +212,17 @@ class HttpClient:
         except OSError as error:
             raise NotSent(f"no connection to {self._dial.name(address)}: {error.strerror or error}") from error
         keep_transport_alive(transport, unacknowledged=UNACKNOWLEDGED_SECONDS)
-        if not connection.closed:
+        if connection.closed:
+            self._files.give()
+        else:
             self._open.add(connection)
+            self._files.join(self)
             connection.on_closed = self._forget
             self.health.watch(connection)
         return connection
 
     def _forget(self, connection: Connection, error: Exception | None) -> None:
+        self._files.give()
         self._open.discard(connection)
         self.health.leave(connection, vanished=is_vanished(error))
 

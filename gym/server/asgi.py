@@ -113,6 +113,7 @@ class HotRoutes:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
+            exchange = scope.pop(EXCHANGE, None)  # a circle, if it stays: it knows the request, which has the scope
             path, rollout_id, session = self._split(scope["path"])
             handler = self.routes.get((scope["method"], path))
             if handler is None and self.find_route is not None:
@@ -122,7 +123,7 @@ class HotRoutes:
                 self.counts.began += 1
                 try:
                     call = Call(scope["method"], path, scope["headers"], b"", rollout_id, session)
-                    await self._serve(handler, call, receive, send, scope.get(EXCHANGE))
+                    await self._serve(handler, call, receive, send, exchange)
                 finally:
                     self.in_flight -= 1
                 return

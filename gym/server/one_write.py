@@ -3,6 +3,7 @@ body, and a long request wakes its server once."""
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +12,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from gym.http.direct_body import DirectBody, missing_length
+from gym.http.open_files import OPEN_FILES
 from gym.server.request_body import MAX_BODY, Receive, caller_gone, read_body
 from gym.wire.pieces import Body, Pieces, body_size
 
@@ -20,6 +22,14 @@ SPLIT_WRITE: Final = 64 * 1024  # above this a body is written after its head in
 
 
 class OneWriteProtocol(HttpToolsProtocol):
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        OPEN_FILES.make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        OPEN_FILES.wake()
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         cycle.scope[EXCHANGE] = Exchange(cycle, self)  # type: ignore[typeddict-unknown-key]
         super()._start_asgi_task(cycle, app)

@@ -22,7 +22,9 @@ import uvicorn
 
 from gym import labels
 from gym.errors import GymError, UserError
+from gym.garbage import RareCollections
 from gym.http.keepalive import keep_alive
+from gym.http.open_files import OPEN_FILES, raise_limit
 from gym.server.blocked_replies import answer_waiting, failure_of_blocked, failure_of_others, refuse_callers
 from gym.server.config import Settings, read_settings
 from gym.server.hidden_gym import refuse_openai_gym
@@ -165,11 +167,13 @@ def _run(
         timeout_graceful_shutdown=max(1, round(settings.drain_seconds)),
     )
     server = (make_server or DrainingServer)(config)
+    OPEN_FILES.bound(raise_limit(), lambda: len(server.server_state.connections))
     if isinstance(server, DrainingServer):
         server.name = name
         server.watchdog = Watchdog(_Deputy(hosted, server), settings.blocked_seconds)
     gc.collect()
     gc.freeze()  # what is loaded now lives for ever: no collection need look at it again
+    RareCollections().start()
     for number in (signal.SIGTERM, signal.SIGINT):
         # A stop counts from now on, also before uvicorn listens for it. Afterwards uvicorn raises the signal once more,
         # and a drained server is to end with 0.
