@@ -14,7 +14,7 @@ from gym.collect.settings_changes import Settings, describe_changes
 from gym.data.row_parsing import PARAMS
 from gym.http.pool import Reply
 from gym.labels import HEADER_SDK
-from gym.wire.token_ids import find_break
+from gym.wire.token_breaks import find_break
 
 _TIMING, _SDK = b"server-timing", HEADER_SDK.encode()
 BREAK = "tokens_break"

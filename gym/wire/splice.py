@@ -53,13 +53,13 @@ def splice(body: bytes, fields: Mapping[str, Any], *, keys: Collection[str]) -> 
     return splice_raw(body, write_json(fields, option=ANYTHING), empty=not keys)
 
 
-def splice_pieces(body: bytes, fields: Mapping[str, Any], *, keys: Collection[str]) -> Body:
-    """`splice`, but a long one is not put together."""
+def splice_pieces(body: bytes, fields: Mapping[str, Any], *, keys: Collection[str], end: bytes = b"") -> Body:
+    """`splice`, and `end` behind it; a long one is not put together."""
     if not fields or any(name in keys for name in fields):
-        return splice(body, fields, keys=keys)
+        return to_body((splice(body, fields, keys=keys), end))
     first, *more = write_pieces(fields, option=ANYTHING)
-    end = len(body.rstrip()) - 1
-    return to_body((memoryview(body)[:end], b"," if keys else b"", memoryview(first)[1:], *more))
+    brace = len(body.rstrip()) - 1
+    return to_body((memoryview(body)[:brace], b"," if keys else b"", memoryview(first)[1:], *more, end))
 
 
 def splice_raw(body: bytes, extra: bytes, *, empty: bool = False) -> bytes:

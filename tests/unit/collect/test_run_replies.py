@@ -21,6 +21,7 @@ from gym.collect.run_replies import (
 from gym.collect.task_reader import Task
 from gym.http.pool import Reply
 from gym.wire.failures import RolloutError
+from gym.wire.pieces import join_body
 
 TASK = Task(b"{}", b"}", "00000000000000aa:1", "math", 4, 1, "data.jsonl:5")
 HOW = Circumstances(2, 1000.0, 0.25, 0.5, "5tack", "a9ent")
@@ -34,7 +35,7 @@ def failure(status: int, body: bytes) -> RolloutError:
 
 
 def line(body: bytes) -> bytes:
-    return rollout_line(read_reply(Reply(200, [], body), "math"), TASK, HOW)
+    return join_body(rollout_line(read_reply(Reply(200, [], body), "math"), TASK, HOW))
 
 
 def test_a_rollout_is_the_replys_bytes_with_our_fields_behind() -> None:
