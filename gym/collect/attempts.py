@@ -61,6 +61,7 @@ class Attempts:
     in_flight: int = 0
     retries: int = 0
     breakers: dict[str, CircuitBreaker] = field(default_factory=dict)
+    unread: bool = False  # long arrays of the replies' items may stay bytes, which only our own code knows of
     run_id: str = field(default_factory=lambda: secrets.token_hex(4))
     _stopped: asyncio.Event = field(default_factory=asyncio.Event)
     _timeout: Header = field(init=False)
@@ -166,7 +167,7 @@ class Attempts:
         try:
             reply = await self._send(task, number)
             facts = describe_headers(reply)
-            return without_key(read_reply(reply, task.agent), task.secret), None, facts
+            return without_key(read_reply(reply, task.agent, unread=self.unread), task.secret), None, facts
         except NotKept:
             return None, None, facts
         except RolloutError as failure:

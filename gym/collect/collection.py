@@ -68,7 +68,7 @@ async def collect_rollouts(options: CollectOptions, on_event: OnEvent, stop: Sto
         stack.callback(output.close)
         for notice in output.notices:
             on_event(Notice(notice))
-        attempts = Attempts(http, targets, options)
+        attempts = Attempts(http, targets, options, unread=True)
         return await Collector(options, files, targets, attempts, output, tally, on_event, tools).run(stop)
 
 

@@ -15,7 +15,7 @@ from gym.data.row_parsing import PARAMS
 from gym.http.pool import Reply
 from gym.labels import HEADER_SDK, HEADER_STEPS
 from gym.wire.step_times import read_steps
-from gym.wire.token_ids import find_break
+from gym.wire.token_breaks import find_break
 
 _TIMING, _SDK, _STEPS = b"server-timing", HEADER_SDK.encode(), HEADER_STEPS.encode()
 BREAK = "tokens_break"

@@ -21,7 +21,7 @@ Body = bytes | Pieces
 
 
 def to_body(pieces: Iterable[Piece]) -> Body:
-    body = Pieces(pieces)
+    body = Pieces(filter(len, pieces))
     return body if len(body) > 1 and body.size > JOINED else b"".join(body)
 
 

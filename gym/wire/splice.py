@@ -65,13 +65,13 @@ def _write_fields(fields: Mapping[str, Any]) -> bytes:
         return write_json(fields, option=ANYTHING)
 
 
-def splice_pieces(body: bytes, fields: Mapping[str, Any], *, keys: Collection[str]) -> Body:
-    """`splice`, but a long one is not put together."""
-    if not fields or any(name in keys for name in fields):
-        return splice(body, fields, keys=keys)
+def splice_pieces(body: bytes, fields: Mapping[str, Any], *, keys: Collection[str], end: bytes = b"") -> Body:
+    """`splice`, and `end` behind it; a long one is not put together."""
+    if len(body) < SHORT or not fields or not fields.keys().isdisjoint(keys):
+        return splice(body, fields, keys=keys, end=end)
     first, *more = write_pieces(fields, option=ANYTHING)
-    end = len(body.rstrip()) - 1
-    return to_body((memoryview(body)[:end], b"," if keys else b"", memoryview(first)[1:], *more))
+    brace = len(body.rstrip()) - 1
+    return to_body((memoryview(body)[:brace], b"," if keys else b"", memoryview(first)[1:], *more, end))
 
 
 def splice_raw(body: bytes, extra: bytes, *, empty: bool = False, end: bytes = b"") -> bytes:

@@ -94,6 +94,16 @@ class CutBody(NamedTuple):
     light: bytes
     arrays: dict[str, bytes]  # by their marks
 
+    @property
+    def is_json(self) -> bool:
+        """Of all arrays. One at a time: the numbers of all together take twice as long, in fresh memory."""
+        try:
+            for array in self.arrays.values():
+                orjson.loads(array)
+        except orjson.JSONDecodeError:
+            return False
+        return True
+
     def put_back(self, items: Any, kind: FailureKind) -> int:
         """Gives the items of a list their arrays, unread. How many arrays that were."""
         found = 0

@@ -15,7 +15,7 @@ from gym.collect.run_replies import FAILURE_CLASS, STAMP
 from gym.data.row_parsing import AGENT_REF, PARAMS
 from gym.wire import items
 from gym.wire.metrics import ROLLOUT, TASK
-from gym.wire.token_ids import find_break
+from gym.wire.token_breaks import find_break
 
 MALFORMED = "malformed"
 NO_NUMBER = math.nan
