@@ -6,8 +6,7 @@ import contextlib
 from pathlib import Path
 
 from gym.cli import console
-
-STATE = ".gym"
+from gym.runtime.results_folder import STATE_DIR
 
 
 def tell_what_is_left() -> None:
@@ -19,7 +18,7 @@ def tell_what_is_left() -> None:
 def _homes() -> list[Path]:
     cwd = Path.cwd()
     for folder in (cwd, *cwd.parents):
-        if homes := sorted(path.parent for path in folder.glob(f"{STATE}/*/session.json")):
+        if homes := sorted(path.parent for path in folder.glob(f"{STATE_DIR}/*/session.json")):
             return homes
     return []
 

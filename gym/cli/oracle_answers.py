@@ -38,12 +38,14 @@ def add_oracle_answers(stack: StackConfig) -> StackConfig:
 
 
 def answer_of(case: Case) -> dict[str, Any]:
-    """A line for the scripted model: its turns, with the outputs of tools left to the tools."""
+    """A line for the scripted model: its turns, with the outputs of tools left to the tools.
+
+    A message ends what a model says at a time: a second one is its next turn, whatever stood between them."""
     turns: list[list[Item]] = []
     speaking = False
     for item in _model_items(case):
         made = item.get("type", "message") in MADE and item.get("role", "assistant") == "assistant"
-        if made and not speaking:
+        if made and (not speaking or _is_message(turns[-1][-1]) and item.get("type") != "function_call"):
             turns.append([])
         if made:
             calls = sum(one["type"] == "function_call" for turn in turns for one in turn)
@@ -52,6 +54,10 @@ def answer_of(case: Case) -> dict[str, Any]:
         speaking = made
     asked = case.request["responses_create_params"]["input"]
     return {"input": asked, "turns": turns, "judge": list(case.judge)}
+
+
+def _is_message(item: Item) -> bool:
+    return str(item.get("type", "message")) == "message"
 
 
 def _with(one: Instance, answers: list[dict[str, Any]]) -> Instance:

@@ -1,13 +1,30 @@
-"""Help that shows a type only where one is typed: typer would print `--json <bool>` and `INPUT <list[str]>`."""
+"""Help and refusals in the words of who types: no `--json <bool>` in a usage line, no `Value error,` in a message."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import typer
 from typer.core import TyperCommand, TyperGroup
+
+# How the validator says it, and how it is said here.
+VALIDATORS_WORDS = {
+    "Value error, ": "",
+    "Input should be a valid integer, unable to parse string as an integer": "it must be a whole number",
+    "Input should be a valid number, unable to parse string as a number": "it must be a number",
+    "Input should be": "it must be",
+}
 
 
 class PlainCommand(TyperCommand):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            for theirs, ours in VALIDATORS_WORDS.items():
+                error.message = error.message.replace(theirs, ours)
+            raise
+
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_types(super().get_params(ctx))
 

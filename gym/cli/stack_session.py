@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,6 +14,7 @@ from gym.cli import console
 from gym.cli.typed_stack import TypedStack
 from gym.errors import InfraError, UserError
 from gym.runtime.local.home import prepare_home
+from gym.runtime.results_folder import STATE_DIR
 from gym.runtime.runtime_names import (
     ENGINES,
     SESSION_FILE,
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
     from gym.runtime.stack_list import FoundStack
     from gym.runtime.status import StackStatus
     from gym.wire.stack_notes import SandboxNotes
-
-STATE_DIR = ".gym"
 
 
 class StackSession(NamedTuple):
@@ -92,18 +92,22 @@ def find_home(stack: str) -> tuple[Path, RuntimeName]:
         home = home_in(folder, stack)
         if choice := read_choice(home):
             return home, choice.runtime
-    found = _elsewhere(stack)
+    running_ones = _all_of_mine()
+    found = [one for one in running_ones if one.stack == stack]
     if len(found) == 1 and isinstance(stack, TypedStack):
         return found[0].home, found[0].runtime
     others = sorted({found.parent.name for found in cwd.glob(f"{STATE_DIR}/*/{SESSION_FILE}")})
     known = f" Known here: {', '.join(others)} (name one with --stack)." if others else ""
-    raise UserError(f"No stack '{stack}' in {cwd} or any folder above it.{known}{_where(found)}", _way_there(found))
+    raise UserError(
+        f"No stack '{stack}' in {cwd} or any folder above it.{known}{_where(found)}",
+        _way_there(stack, found, running_ones),
+    )
 
 
-def _elsewhere(stack: str) -> list[FoundStack]:
+def _all_of_mine() -> tuple[FoundStack, ...]:
     from gym.runtime.stack_list import list_stacks  # noqa: PLC0415 (who is in the stack's folder need not ask the engine)
 
-    return [one for one in list_stacks().stacks if one.stack == stack]
+    return list_stacks().stacks
 
 
 def _where(found: list[FoundStack]) -> str:
@@ -114,9 +118,14 @@ def _where(found: list[FoundStack]) -> str:
     return f" One runs in {places[0]}." if len(places) == 1 else f" {len(places)} run: {'; '.join(places)}."
 
 
-def _way_there(found: list[FoundStack]) -> str:
+def _way_there(stack: str, found: list[FoundStack], running_ones: tuple[FoundStack, ...]) -> str:
     if not found:
-        return "Start one: gym up simple_weather --model scripted"
+        names = sorted({one.stack for one in running_ones})
+        near = difflib.get_close_matches(stack, names, n=1) if isinstance(stack, TypedStack) else ()
+        start = "Start one: gym up simple_weather --model scripted"
+        if near:
+            return f"Did you mean --stack {near[0]}? `gym ls` shows all of yours."
+        return f"{start}; or name one of yours that runs, with --stack: {', '.join(names)}" if names else start
     if len(found) == 1:
         return f"Go there (cd {found[0].folder}), or name it from here: --stack {found[0].stack}"
     return "Go to its folder, or stop it from here: gym down --folder FOLDER. `gym ls` shows all of yours."

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
-from contextlib import AsyncExitStack
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 import uvloop
@@ -28,6 +30,8 @@ from gym.http.pool import HttpClient
 from gym.http.tracing import start_tracing, stop_tracing
 from gym.wire.telemetry import COLLECTOR, read_telemetry
 
+_NEW_OBJECTS = 50_000  # between two collections: those of a thousand rollouts in flight
+
 
 def run_collection(options: CollectOptions, on_event: OnEvent) -> Summary:
     """`collect_rollouts` with an event loop of its own; Ctrl-C and SIGTERM drain, a second one cancels."""
@@ -39,8 +43,19 @@ def run_collection(options: CollectOptions, on_event: OnEvent) -> Summary:
             loop.add_signal_handler(number, stop.pull)
         return await collect_rollouts(options, on_event, stop)
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with _rare_collections(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main())
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """A rollout leaves no circle of objects behind; with 2,000 in flight, to look for some was a sixth of the CPU."""
+    before = gc.get_threshold()
+    gc.set_threshold(_NEW_OBJECTS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 async def collect_rollouts(options: CollectOptions, on_event: OnEvent, stop: StopSwitch | None = None) -> Summary:

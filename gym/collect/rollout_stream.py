@@ -67,7 +67,7 @@ async def collect(
         settings = await read_settings(targets)
         tracer = start_tracing(read_telemetry(settings.telemetry, os.environ), COLLECTOR)
         stack.push_async_callback(asyncio.to_thread, stop_tracing, tracer)
-        tools = await tools_of_stack(targets, settings)
+        tools = await tools_of_stack(targets, settings, logs=True)
         rollouts = collect_from(targets, http, rows, agent=agent, repeats=repeats, options=options, tools=tools)
         await stack.enter_async_context(aclosing(rollouts))
         async for rollout in rollouts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,7 @@ from gym.wire.rows import DEFAULTS
 AUTO = "auto"
 _TOOLS = "tools"
 TOOLS_SECONDS = 30.0
+log = logging.getLogger("gym.collect")
 
 Tools = tuple[dict[str, Any], ...]
 AskTools = Callable[[str], Awaitable[Reply | None]]  # `GET /tools` of a server by its name; None: no answer
@@ -39,6 +41,7 @@ class RowTools:
     elsewhere: frozenset[str] = frozenset()  # agents that may find the tools by other ways: over MCP
     fill: bool = False  # every row that lists none, whatever it says
     missing: dict[str, None] = field(default_factory=dict)
+    logs: bool = False  # whoever collects in a program, or over HTTP, sees no notices
 
     def add_to(self, row: dict[str, Any], agent: str) -> bool:
         """Whether the row is another one now. `[]` is a list: of no tools."""
@@ -50,17 +53,19 @@ class RowTools:
             self._check_known(agent)
             row[PARAMS] = {**params, _TOOLS: list(self.by_agent.get(agent, ()))}
             return True
-        if self.by_agent.get(agent) and agent not in self.elsewhere:
-            self.missing.setdefault(agent)
+        if self.by_agent.get(agent) and agent not in self.elsewhere and agent not in self.missing:
+            self.missing[agent] = None
+            if self.logs:
+                log.warning("%s", self.warning(agent, '"tools": "auto" in responses_create_params'))
         return False
 
-    def warning(self, agent: str) -> str:
+    def warning(self, agent: str, how: str = "--tools auto") -> str:
         """`get_weather and 2 more are never offered to the model: ...`."""
         names = [str(one.get("name")) for one in self.by_agent[agent]]
         more = f" and {len(names) - 1} more are" if len(names) > 1 else " is"
         return (
             f"{names[0]}{more} never offered to the model: rows of {agent} list no tools. "
-            "To offer those of its server: --tools auto"
+            f"To offer those of its server: {how}"
         )
 
     def _check_known(self, agent: str) -> None:
@@ -69,22 +74,25 @@ class RowTools:
 
 
 def lists_tools(row: Mapping[str, Any]) -> bool:
+    if row[PARAMS].get(_TOOLS) is not None:
+        return True
     defaults = row.get(DEFAULTS)
-    given = (row[PARAMS], defaults if isinstance(defaults, dict) else {})
-    return any(one.get(_TOOLS) is not None for one in given)
+    return isinstance(defaults, dict) and defaults.get(_TOOLS) is not None
 
 
-async def tools_of_stack(targets: Targets, settings: StackSettings | None = None, *, fill: bool = False) -> RowTools:
+async def tools_of_stack(
+    targets: Targets, settings: StackSettings | None = None, *, fill: bool = False, logs: bool = False
+) -> RowTools:
     """As its router tells them."""
 
     async def ask(server: str) -> Reply | None:
         return await targets.ask_console(f"{SERVER_PREFIX}{quote(server, safe='')}/tools", seconds=TOOLS_SECONDS)
 
-    return await read_tools(targets.agents, settings or await read_settings(targets), ask, fill=fill)
+    return await read_tools(targets.agents, settings or await read_settings(targets), ask, fill=fill, logs=logs)
 
 
 async def read_tools(
-    agents: Collection[str], settings: StackSettings, ask: AskTools, *, fill: bool = False
+    agents: Collection[str], settings: StackSettings, ask: AskTools, *, fill: bool = False, logs: bool = False
 ) -> RowTools:
     """Asks each resources server once. With `fill` one that does not tell is an error."""
     servers = {agent: settings.resources_of(agent) for agent in agents}
@@ -113,6 +121,7 @@ async def read_tools(
         {agent: unread[name] for agent, name in servers.items() if name in unread},
         frozenset(agent for agent, name in servers.items() if name in mcp),
         fill,
+        logs=logs,
     )
 
 

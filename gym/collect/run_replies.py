@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -29,14 +28,13 @@ NO_PERSIST = "_ng_no_persist"
 _NOT_THE_ROW = frozenset({401, 403, 404, 405, 407, 421})
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedRollout:
+class VerifiedRollout(NamedTuple):
     """A verified rollout."""
 
     body: bytes
     parsed: dict[str, Any]
     reward: float
-    origin: dict[str, Any] = field(default_factory=dict)  # `describe_rollout` of the reply
+    origin: dict[str, Any]  # `describe_rollout` of the reply
 
 
 class SoftFailure(RolloutError):
@@ -79,8 +77,7 @@ def read_reward(parsed: dict[str, Any], agent: str) -> float:
 
 def without_key(rolled: VerifiedRollout, key: str) -> VerifiedRollout:
     """Our agents repeat no key of a row's own endpoint; others echo the whole row."""
-    masked = mask_key(rolled.parsed, key) if key else rolled.parsed
-    if masked == rolled.parsed:
+    if not key or (masked := mask_key(rolled.parsed, key)) == rolled.parsed:
         return rolled
     return VerifiedRollout(orjson.dumps(masked), masked, rolled.reward, describe_rollout(masked))
 
@@ -95,15 +92,16 @@ def without_key_in_failure(failure: RolloutError, key: str) -> RolloutError:
 
 def rollout_line(rolled: VerifiedRollout, task: Task, how: Circumstances) -> bytes:
     """The reply's own bytes and our fields behind them, as one line."""
-    stamp = {"key": task.key, "agent": task.agent, "reward": rolled.reward, **how.to_dict(), **rolled.origin}
-    parsed, body = rolled.parsed, rolled.body
+    body, parsed, reward, origin = rolled
+    stamp = {"key": task.key, "agent": task.agent, "reward": reward, **how.to_dict(), **origin}
     if STAMP in parsed:
         parsed = {name: value for name, value in parsed.items() if name != STAMP}
         body = orjson.dumps(parsed)
     elif b"\n" in body or b"\r" in body:
         body = orjson.dumps(parsed)
     fields = {name: value for name, value in _identity(task, parsed).items() if parsed.get(name) != value}
-    return splice(body, {**fields, STAMP: stamp}, keys=parsed.keys()) + b"\n"
+    fields[STAMP] = stamp
+    return splice(body, fields, keys=parsed.keys(), end=b"\n")
 
 
 def rollout_fields(rolled: VerifiedRollout, task: Task) -> dict[str, Any]:

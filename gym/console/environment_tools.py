@@ -27,4 +27,4 @@ async def own_tools(agents: Collection[str], sources: DiscoverySources, http: Ht
                 continue
         return None
 
-    return await read_tools(agents, StackSettings(settings_view(sources.config())["instances"]), ask)
+    return await read_tools(agents, StackSettings(settings_view(sources.config())["instances"]), ask, logs=True)

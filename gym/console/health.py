@@ -32,13 +32,20 @@ class Health:
         self._tasks: dict[ContainerAddress, asyncio.Task[None]] = {}
         self.changed = asyncio.Event()
 
-    def watch(self, ours: Collection[ContainerAddress], others: Collection[ContainerAddress]) -> None:
-        """These and no others. Of `ours` we know what /healthz says; of others any answer is a good one."""
+    def watch(
+        self,
+        ours: Collection[ContainerAddress],
+        others: Collection[ContainerAddress],
+        healthy_before: Collection[str] = (),
+    ) -> None:
+        """These and no others. Of `ours` we know what /healthz says; of others any answer is a good one. Hosts that
+        were healthy before count as such until they are found not to be."""
         for place in self._watchers.keys() - {*ours, *others}:
             del self._watchers[place]
             self._tasks.pop(place).cancel()
         for place in {*ours, *others} - self._watchers.keys():
-            watcher = Watcher(_url(place, self._port), self._client, ours=place in ours, tell=self.changed.set)
+            url, trusted = _url(place, self._port), place.host in healthy_before
+            watcher = Watcher(url, self._client, ours=place in ours, tell=self.changed.set, healthy=trusted)
             self._watchers[place] = watcher
             self._tasks[place] = asyncio.get_running_loop().create_task(watcher.run(), name=f"health of {place.host}")
 
@@ -54,13 +61,15 @@ class Health:
 
 
 class Watcher:
-    def __init__(self, url: str, client: HttpClient, *, ours: bool, tell: Callable[[], None]) -> None:
+    def __init__(
+        self, url: str, client: HttpClient, *, ours: bool, tell: Callable[[], None], healthy: bool = False
+    ) -> None:
         self._url = url
         self._client = client
         self._ours = ours
         self._tell = tell
-        self._heard = float("-inf")
-        self.healthy = False
+        self._heard = asyncio.get_running_loop().time() if healthy else float("-inf")
+        self.healthy = healthy
 
     async def run(self) -> None:
         while True:
@@ -92,4 +101,4 @@ def _is_silence(error: OSError) -> bool:
 def _url(place: ContainerAddress, port: int) -> str:
     """By its address: the name may mean another container by the time the question is asked."""
     host = f"[{place.address}]" if ":" in place.address else place.address
-    return f"http://{host}:{port}/healthz"
+    return f"http://{host}:{place.shared_port or port}/healthz"

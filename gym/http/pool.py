@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import NamedTuple, cast
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, NamedTuple, cast
 
 import httptools
 
 from gym.http.dial import Dial, Endpoint, TcpDial, parse_url
+from gym.http.direct_body import DirectBody, missing_length
 from gym.http.keepalive import (
     ONE_WINDOW,
     UNACKNOWLEDGED_SECONDS,
@@ -22,13 +23,14 @@ from gym.http.keepalive import (
 )
 from gym.http.peer_health import VANISHED_WORDS, Peer, PeerHealth, PeerVanished, is_vanished
 from gym.http.tracing import TRACING
+from gym.wire.pieces import Body, Pieces, body_size
 
 CONNECT_SECONDS = 5.0
 IDLE_SECONDS = 20.0  # well below the 75 s after which our servers close: a kept connection is never closed under us
 MAX_BODY = 256 * 1024 * 1024
 SPLIT_WRITE = 64 * 1024  # above this a body is written after its head instead of being copied behind it
 
-LENGTHS = (b"content-length", b"transfer-encoding")  # a reply without any ends with its connection
+LENGTHS = frozenset((b"content-length", b"transfer-encoding"))  # a reply without any ends with its connection
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -71,19 +73,27 @@ class HttpClient:
         self._gates: dict[Peer, asyncio.Semaphore] = {}
         self._max_body = max_body
 
-    async def request(
-        self, method: str, url: str, *, body: bytes = b"", headers: Headers = (), timeout: float | None = None
-    ) -> Reply:
-        """The whole reply; `timeout` covers waiting for a place, connecting, sending and reading. Not for HEAD."""
+    def request(
+        self, method: str, url: str, *, body: Body = b"", headers: Headers = (), timeout: float | None = None
+    ) -> Coroutine[Any, Any, Reply]:
+        """The whole reply; `timeout` covers waiting for a place, connecting, sending and reading. Not for HEAD.
+
+        No coroutine itself: each one between a caller and its reply is a frame more to step through, for each call.
+        """
         address = parse_url(url)
         if self._greetings and (greeting := self._greetings.get(address.peer)):
             headers = [*headers, *greeting]
         if TRACING.tracer is not None:
             headers = [*headers, *TRACING.tracer.outgoing()]
-        head = _head(method, address, headers, len(body))
+        head = _head(method, address, headers, body_size(body))
         if self._per_host is None:
-            return await self._exchange(address, head, body, timeout)
-        gate = self._gates.setdefault(address.peer, asyncio.Semaphore(self._per_host))
+            return self._exchange(address, head, body, timeout)
+        return self._exchange_in_turn(address, head, body, timeout, self._per_host)
+
+    async def _exchange_in_turn(
+        self, address: Endpoint, head: bytes, body: Body, timeout: float | None, per_host: int
+    ) -> Reply:
+        gate = self._gates.setdefault(address.peer, asyncio.Semaphore(per_host))
         waited = await _acquire(gate, address, timeout)
         try:
             return await self._exchange(address, head, body, None if timeout is None else timeout - waited)
@@ -108,7 +118,7 @@ class HttpClient:
             connection.abort()
         self._idle.clear()
 
-    async def _exchange(self, address: Endpoint, head: bytes, body: bytes, timeout: float | None) -> Reply:
+    async def _exchange(self, address: Endpoint, head: bytes, body: Body, timeout: float | None) -> Reply:
         loop = asyncio.get_running_loop()
         now = loop.time()
         ends = None if timeout is None else now + timeout
@@ -118,7 +128,7 @@ class HttpClient:
         if connection is None:
             connection = await self._connect(address, timeout)
             now = loop.time()
-        waiter = connection.send(head, body, now)
+        waiter = connection.send(head, body, now, loop)
         timer = None if ends is None else loop.call_at(ends, _expire, waiter, address)
         try:
             reply = await waiter
@@ -128,6 +138,9 @@ class HttpClient:
         finally:
             if timer is not None:
                 timer.cancel()
+        if connection.direct is not None:
+            reply = reply._replace(body=connection.direct.take())
+            connection.direct = None
         if connection.reusable:
             connection.idle_since = loop.time()
             self._idle.setdefault(address.peer, deque()).append(connection)
@@ -180,7 +193,9 @@ class Connection(asyncio.Protocol):
         self._headers: list[tuple[bytes, bytes]] = []
         self._chunks: list[bytes] = []
         self._size = 0
+        self._sized = False  # the head says where the body ends
         self._until_eof = False
+        self.direct: DirectBody | None = None  # the reply's body, where it goes past the parser
         self.closed = False
         self.reusable = False
         self.idle_since = 0.0
@@ -193,16 +208,18 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one without deriving from it
 
-    def send(self, head: bytes, body: bytes, now: float) -> asyncio.Future[Reply]:
+    def send(self, head: bytes, body: Body, now: float, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Reply]:
         assert self._transport is not None
         self.reusable = False
         self.asked = now
-        if len(body) > ONE_WINDOW and self._impatient:
+        if body_size(body) > ONE_WINDOW and self._impatient:
             self._impatient = False  # a busy server may leave some of it unread for a while
             limit_unacknowledged(self._transport.get_extra_info("socket"), 0)
-        self._waiter = asyncio.get_running_loop().create_future()
+        self._waiter = loop.create_future()
         if self.closed or self._transport.is_closing():
             self._waiter.set_exception(NotSent("the connection was closed before the request"))
+        elif isinstance(body, Pieces):
+            self._transport.writelines((head, *body))
         elif len(body) > SPLIT_WRITE:
             self._transport.write(head)
             self._transport.write(body)
@@ -234,6 +251,9 @@ class Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail(ConnectionError(f"not an HTTP reply: {error}"))
             self.abort()
+            return
+        if self._size and self.waits and not self.closed:
+            self._read_directly(missing_length(self._headers, self._size))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -248,14 +268,16 @@ class Connection(asyncio.Protocol):
         if self._waiter is None or self._waiter.done():
             self.reusable = False  # a second reply without a request: it must not reach any caller
             self.abort()
-        self._headers, self._chunks, self._size = [], [], 0
+        self._headers, self._chunks, self._size, self._sized = [], [], 0, False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name.lower(), value))
+        name = name.lower()
+        self._headers.append((name, value))
+        if name in LENGTHS:
+            self._sized = True
 
     def on_headers_complete(self) -> None:
-        sized = any(name in LENGTHS for name, _ in self._headers)
-        self._until_eof = not sized and self._parser.get_status_code() not in (204, 304)
+        self._until_eof = not self._sized and self._parser.get_status_code() not in (204, 304)
 
     def on_body(self, body: bytes) -> None:
         self._chunks.append(body)
@@ -271,8 +293,23 @@ class Connection(asyncio.Protocol):
             return
         self.reusable = not self.closed and not self._until_eof and self._parser.should_keep_alive()
         self._until_eof = False
-        chunks = self._chunks
+        chunks, self._chunks, self._size = self._chunks, [], 0
+        self._waiter = None  # an idle connection keeps no reply
         waiter.set_result(Reply(status, self._headers, chunks[0] if len(chunks) == 1 else b"".join(chunks)))
+
+    def _read_directly(self, length: int) -> None:
+        if not 0 < length <= self._max_body:
+            return
+        assert self._transport is not None
+        begun, self._chunks = b"".join(self._chunks), []
+        self.direct = DirectBody(self._transport, self, begun, length, self._end_direct)
+
+    def _end_direct(self) -> None:
+        parsed, self._parser = self._parser, httptools.HttpResponseParser(self)
+        waiter, self._waiter, self._size = self._waiter, None, 0
+        if waiter is not None and not waiter.done():
+            self.reusable = not self.closed and parsed.should_keep_alive()
+            waiter.set_result(Reply(parsed.get_status_code(), self._headers, b""))
 
     def _fail(self, error: Exception) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -133,8 +133,8 @@ async def exchange(
         reading = asyncio.get_running_loop().create_task(read_head(reader))
         try:
             await asyncio.wait({sending, reading}, return_when=asyncio.FIRST_COMPLETED)
-            if sending.done() and (error := sending.exception()) is not None and not isinstance(error, OSError):
-                raise error  # the source of the body broke, not the line
+            if sending.done() and (failed := sending.exception()) is not None and not isinstance(failed, OSError):
+                raise failed  # the source of the body broke, not the line
             incoming = await within(idle, reading)
             incoming.idle = idle
             yield incoming

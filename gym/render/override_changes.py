@@ -11,6 +11,7 @@ import yaml
 from gym.config import redact
 from gym.errors import Problem, UserError
 from gym.plan.model import Action, Change, Plan
+from gym.render.compose_shared import shared_names
 from gym.render.override_file import OWN
 from gym.wire.stack_names import service_name
 
@@ -55,6 +56,13 @@ def check_override(texts: Mapping[str, str], plan: Plan, project: str) -> None:
         raise UserError("\n".join(map(str, problems)), "Names are those of instances, as `gym ps` shows them.")
 
 
+def named_instances(texts: Iterable[str], plan: Plan, project: str) -> frozenset[str]:
+    """Those whose service a file changes, or asks to be started first: each is a service of its own."""
+    by_service = _instances(plan, project)
+    used = {name for text in texts for name, _ in _used(_services(text))}
+    return frozenset(name for service, name in by_service.items() if used & {service, name})
+
+
 def _unknown(name: str, path: str, where: str, known: list[str]) -> Problem:
     near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
     hint = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(known)}."
@@ -76,9 +84,10 @@ def _makes(service: Any) -> bool:
 
 
 def _instances(plan: Plan, project: str) -> dict[str, str]:
-    """Name in the Compose file -> name of the instance, or of its service."""
+    """Name in the Compose file -> name of the instance, or of its service; one that instances share has no other."""
     slugs = {one.name: one.slug for one in plan.services} | {one.name: one.slug for one in plan.sidecars}
-    return {service_name(slug, project): name for name, slug in slugs.items()}
+    shared = {name: name for name in shared_names(plan, project)}
+    return {service_name(slug, project): name for name, slug in slugs.items()} | shared
 
 
 def _action(part: str, old: Mapping[str, Any], new: Mapping[str, Any], names: Mapping[str, str]) -> Action:

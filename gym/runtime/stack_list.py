@@ -20,6 +20,7 @@ from gym.runtime.local import LocalRuntime
 from gym.runtime.local.home import Home
 from gym.runtime.local.pid_file import StackNote, find_processes, forget_note, read_notes
 from gym.runtime.ray_cluster.cluster_note import CLUSTER
+from gym.runtime.results_folder import folder_of
 from gym.runtime.runtime_names import SLURM_FOLDER, SLURM_JOB, RuntimeName
 from gym.runtime.status import ReplicaState, StackStatus
 from gym.runtime.user_state import KnownHome, known_homes, owner
@@ -49,8 +50,8 @@ class FoundStack:
 
     @property
     def folder(self) -> Path:
-        """Where `gym up` was typed: a stack's state lies in `.gym/NAME` below it."""
-        return self.home.parent.parent
+        """Where `gym up` was typed."""
+        return folder_of(self.home)
 
 
 @dataclass(frozen=True)

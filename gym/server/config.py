@@ -79,6 +79,7 @@ class Settings:
     sandbox_token: str = field(default="", repr=False)
     peer_token: str = field(default="", repr=False)  # what callers have to show; "": none
     telemetry: Telemetry = Telemetry()  # whether it reports spans
+    instances: int = 1  # that live in its process
 
     def sandbox_access(self) -> tuple[str, str]:
         """URL and token of the sandbox broker."""

@@ -40,7 +40,7 @@ from gym.wire.rows import (
     VerifyRequest,
     VerifyResponse,
 )
-from gym.wire.splice import splice
+from gym.wire.splice import splice_pieces
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -260,7 +260,7 @@ class ResourcesServer(Server, Generic[S]):
         if self.config.expose_tools_over_mcp:
             mcp.take_prefixes_off(request, self.name)
         outcome = await self._run_verify(request, session.state if session else None)
-        body = splice(call.body, reward_fields(outcome), keys=top_level_keys(request))
+        body = splice_pieces(call.body, reward_fields(outcome), keys=top_level_keys(request))
         if session is not None and (dropped := self.sessions.drop(session.id)):
             await self._release(dropped)
         return Answer(body, headers=self._seedless)
@@ -283,7 +283,7 @@ class ResourcesServer(Server, Generic[S]):
             left[:] = [await shared.drop(session_id)]
         for state in left:
             await self._let_go(state)
-        return Answer(splice(call.body, from_json(fields), keys=top_level_keys(request)))
+        return Answer(splice_pieces(call.body, from_json(fields), keys=top_level_keys(request)))
 
     async def _run_verify(self, request: BaseModel, state: Any) -> Any:
         """An answer that costs too much to check is worth 0: a failure would be a way out for a policy that loses."""

@@ -30,6 +30,7 @@ from gym.server.one_write import OneWriteProtocol
 from gym.server.own_secrets import OwnSecrets
 from gym.server.refusing import PROGRAMS, Refusing, Rules
 from gym.server.shared_process import (
+    RECEIVED,
     Hosted,
     SharedApp,
     configured_apps,
@@ -57,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     path = Path(arguments[0] if arguments else "app.py")
     try:
         if shared := os.environ.get(labels.ENV_SHARED):
-            run_shared(path, read_shared(Path(shared), os.environ), os.environ)
+            run_shared(path, read_shared(Path(shared), os.environ), os.environ, sender)
             return 0
         settings = read_settings(os.environ)
         secrets = OwnSecrets.of(settings, os.environ)
@@ -80,12 +81,19 @@ def _copy_output(where: str) -> LineSender | None:
     return copy_output(where)
 
 
-def run_shared(path: Path, settings: Sequence[Settings], environ: Mapping[str, str]) -> None:
+def run_shared(
+    path: Path, settings: Sequence[Settings], environ: Mapping[str, str], sender: LineSender | None = None
+) -> None:
     """Several instances of one module. None of them has a secret: an instance with one has its own process."""
     name_log_lines(logging.getLogger())
-    OwnSecrets.of(settings[0], environ).mask_logs(logging.getLogger())
+    secrets = OwnSecrets.of(settings[0], environ)
+    secrets.mask_logs(logging.getLogger())
+    if sender is not None:
+        sender.mask = secrets.mask
     apps = configured_apps(load_app(path), settings)
-    listeners = receive_listeners(environ.get(labels.ENV_LISTEN, ""), len(apps))
+    where = environ.get(labels.ENV_LISTEN, "")
+    given = receive_listeners(where, len(apps)) if where.startswith(RECEIVED) else None
+    listeners = given or [listen(one.listen) for one in settings]  # in a container each has a port of its own
     hosted = [Hosted(*each) for each in zip(apps, settings, listeners, strict=True)]
     app = SharedApp([(one, _refusing(one, PROGRAMS)) for one in hosted])
     _run(app, hosted, name=environ.get(labels.ENV_REPLICA, ""))

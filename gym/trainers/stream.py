@@ -209,7 +209,7 @@ class GroupStream:
             agents=frozenset(targets.agents),
             repeats=options.size + options.extra,
             params=tuple(options.params.items()),
-            tools=await tools_of_stack(targets) if self._tools is None else self._tools,
+            tools=self._tools or await tools_of_stack(targets, logs=True),
         )
         engine = GroupEngine(
             Attempts(http, targets, options), Blend(self._sources, TaskReader(rules), options), options

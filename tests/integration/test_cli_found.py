@@ -55,6 +55,8 @@ def test_a_stack_is_found_from_every_folder_until_it_is_down(run: Run, tmp_path:
     # One that is named is found anywhere, the default one only here and above.
     assert "simple-weather-1" in run("ps", "--stack", "eval", cwd=elsewhere).stdout
     assert run("ps", cwd=elsewhere).returncode == 1
+    assert "with --stack: eval" in run("ps", cwd=elsewhere).stderr
+    assert "Did you mean --stack eval?" in run("down", "--stack", "evla", cwd=elsewhere).stderr
     beside = run("exec", "--stack", "eval", "simple_weather", "--", "sh", "-c", "pwd; exit 7", cwd=elsewhere)
     assert beside.stdout.strip().endswith("resources/simple_weather")
     assert beside.returncode == 7

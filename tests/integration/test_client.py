@@ -76,6 +76,21 @@ def test_tools_are_filled_in_over_http_too(up: GymStack, options: dict[str, int]
     assert [offered(one) for one in found.get("rollouts", [found])] == [["get_weather"]] * options.get("size", 1)
 
 
+def test_rows_that_list_no_tools_are_named_in_the_log_of_who_collects(
+    up: GymStack, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = weather_rows("")
+    del rows[0]["responses_create_params"]["tools"]
+    said = "get_weather is never offered to the model: rows of simple_weather_simple_agent list no tools."
+    with Stack.connect(up.url) as stack:
+        assert len(list(stack.rollouts(rows, repeats=2))) == 2
+    (line,) = [one for one in caplog.messages if said in one]
+    assert line.endswith('"tools": "auto" in responses_create_params')
+    assert said not in up.get_logs("console")
+    httpx.post(f"{up.url}/rollouts", json={"rows": rows}, timeout=120).raise_for_status()
+    assert said in up.get_logs("console")
+
+
 def offered(rollout: dict[str, Any]) -> list[str]:
     """The tools that the model was offered, and it called the first."""
     assert rollout["response"]["output"][0]["name"] == "get_weather"

@@ -60,11 +60,11 @@ def left_over(home: Path) -> list[str]:
         return containers + [one["Name"] for one in client.api.networks(filters=mine)]
 
 
-def start_up(stand: Stand) -> subprocess.Popen[bytes]:
+def start_up(stand: Stand, stderr: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
     """`up` in a process of its own, seen to have started the container that never gets healthy."""
     write_server(stand.cwd, "stuck", STUCK)
     stand.home.mkdir(parents=True, exist_ok=True)
-    process = subprocess.Popen([sys.executable, "-c", UP, str(stand.cwd)], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([sys.executable, "-c", UP, str(stand.cwd)], stderr=stderr)
     eventually(lambda: left_over(stand.home), lambda found: any("stuck" in name for name in found), seconds=240)
     return process
 
@@ -106,6 +106,14 @@ def test_a_second_ctrl_c_leaves_nothing_either(stand: Stand) -> None:
             break
         time.sleep(0.1)
     assert process.wait(240) != 0
+    assert left_over(stand.home) == []
+
+
+def test_an_up_whose_stack_is_stopped_meanwhile_ends_at_once_and_says_so(stand: Stand) -> None:
+    process = start_up(stand, subprocess.PIPE)
+    assert stand.down() is True
+    said = process.communicate(timeout=240)[1]
+    assert b"Stack 'demo' was stopped meanwhile." in said
     assert left_over(stand.home) == []
 
 

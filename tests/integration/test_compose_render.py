@@ -7,6 +7,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+import yaml
 from testcontainers.compose import DockerCompose
 
 from tests.support.cli import gym
@@ -27,6 +28,7 @@ def test_compose_starts_a_rendered_folder_and_follows_its_changes(tmp_path: Path
     done = gym("render", *words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "cd deploy && docker compose up -d\n"), done.stderr
     folder = tmp_path / "deploy"
+    assert {one.name for one in tmp_path.iterdir()} == {"deploy", "mine.yaml"}
     stack = DockerCompose(str(folder), wait=True)
     with stack:
         seen, _, _ = stack.exec_in_container(["env"], "simple-weather")
@@ -59,3 +61,20 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     assert refused.returncode == 1
     assert "is not empty, and holds no stack" in refused.stderr
     assert [one.name for one in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_files_over_ours_are_shown_in_words_and_as_compose_reads_them(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(OVERRIDE)
+    words = ("simple_weather", "--model", "scripted", "-f", "mine.yaml")
+    plan = gym("render", *words, cwd=tmp_path)
+    assert plan.returncode == 0, plan.stderr
+    assert plan.stdout.endswith("\nsimple_weather  -f: environment.HELLO is there\n")
+    merged = gym("render", *words, "--target", "compose", cwd=tmp_path)
+    ours, theirs = yaml.safe_load_all(merged.stdout)
+    assert "simple-weather" in ours["services"]
+    assert theirs == {"services": {"simple-weather": {"environment": {"HELLO": "there"}}}}
+    (tmp_path / "mine.yaml").write_text(OVERRIDE.replace("simple_weather", "simple_wether"))
+    refused = gym("render", *words, cwd=tmp_path)
+    assert (refused.returncode, "Did you mean simple_weather" in refused.stderr) == (1, True)
+    assert "cannot be read" in gym("render", "mcqa", "--model", "scripted", "-f", "none.yaml", cwd=tmp_path).stderr
+    assert "--target slurm has none" in gym("render", *words, "--target", "slurm", cwd=tmp_path).stderr

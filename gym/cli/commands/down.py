@@ -12,6 +12,7 @@ from gym.cli.options import DEFAULT_STACK, StackName
 from gym.cli.stack_session import StackSession, find_session, make_runtime, sweep_leftovers
 from gym.cli.typed_stack import TypedStack
 from gym.errors import GymError, UserError
+from gym.runtime.results_folder import folder_of
 
 Everything = Annotated[bool, typer.Option("--all", help="Every stack that `gym ls` shows.")]
 Folder = Annotated[
@@ -75,7 +76,7 @@ def _session_in(folder: Path, stack: str) -> StackSession:
 
 
 def _words(session: StackSession, stopped: bool) -> str:
-    there = session.home.parent.parent
+    there = folder_of(session.home)
     where = "" if Path.cwd().is_relative_to(there) else f" of {there}"
     name = session.home.name
     return f"Stopped stack '{name}'{where}." if stopped else f"Nothing of stack '{name}'{where} was running."

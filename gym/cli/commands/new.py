@@ -20,6 +20,7 @@ from gym.cli.scaffold import (
     render_template,
     write_tree,
 )
+from gym.cli.scaffold_imports import for_checkout
 from gym.config import list_servers, search_roots
 from gym.errors import UserError
 from gym.files import asset_dir
@@ -29,7 +30,7 @@ FOLDERS: dict[Kind, str] = {"resources": "resources", "agent": "agents", "model"
 
 
 def command(
-    kind: Annotated[Kind, typer.Argument(help="What the server is.")],
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="resources, agent or model.")],
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Its name: a-z, 0-9 and _.")] = None,
     template: Annotated[str | None, typer.Option(metavar="TEMPLATE", help="A library or a shape.")] = None,
     list_all: Annotated[bool, typer.Option("--list-templates", help="Show what --template takes.")] = False,
@@ -48,7 +49,8 @@ def command(
     if taken:
         raise UserError(f"There is a server '{name}' already: {taken[0].directory}.", "Choose another name.")
     folder = (_parent(kind) if to is None else to.absolute()) / name
-    write_tree(folder, render_template(chosen, name, relative(folder)))
+    files = render_template(chosen, name, relative(folder))
+    write_tree(folder, for_checkout(files) if _in_checkout(folder) else files)
     console.show(Text.assemble(("made     ", "bold"), relative(folder)))
     console.show(Text.assemble(("test it  ", "bold"), f"gym test {name}"))
     console.show(Text.assemble(("run it   ", "bold"), _run_line(kind, name)))
@@ -65,6 +67,11 @@ def _show_templates(known: list[ServerTemplate]) -> int:
 def _parent(kind: Kind) -> Path:
     servers = Path.cwd() / "servers"
     return servers / FOLDERS[kind] if servers.is_dir() else Path.cwd()
+
+
+def _in_checkout(folder: Path) -> bool:
+    """Of this package, where its linter looks at servers too."""
+    return any((one / "gym" / "cli" / "scaffold.py").is_file() for one in folder.parents)
 
 
 def _run_line(kind: Kind, name: str) -> str:

@@ -19,6 +19,7 @@ from gym.cli.options import (
     Port,
     Registry,
     Replicas,
+    Share,
     StackName,
     Strict,
 )
@@ -28,12 +29,13 @@ from gym.cli.profiles import Profile
 from gym.cli.relative_paths import relative
 from gym.cli.rendering import ENGINE_TEXTS, Target, engine_texts, render_plan
 from gym.cli.stack_request import load_named
-from gym.cli.stack_session import find_session, home_here
+from gym.cli.stack_session import StackSession, find_home, home_here, make_runtime
 from gym.config import collect_secrets
 from gym.errors import InfraError, UserError
 from gym.files import write_atomically
 from gym.labels import ROUTER_PORT
 from gym.plan import Plan, RouterPlan, changes_to_text
+from gym.plan.shared_processes import tell_unshared
 from gym.render.observability import with_trace_store
 from gym.render.render_request import RenderRequest
 from gym.runtime.compose import ComposeRuntime, find_engine
@@ -44,6 +46,7 @@ def command(
     model: ModelName = None,
     files: ConfigFiles = None,
     strict: Strict = False,
+    share: Share = None,
     replicas: Replicas = None,
     target: Annotated[Target, typer.Option(metavar="|".join(get_args(Target)), help="What to print.")] = "plan",
     differ: Annotated[bool, typer.Option("--diff", help="Print what `gym up` would change.")] = False,
@@ -61,30 +64,34 @@ def command(
 
     Example: gym render mcqa --model scripted -o deploy && cd deploy && docker compose up -d
     """
-    if overrides and output is None:
-        raise UserError(
-            "-f files go into the folder that -o names.",
-            "gym render … -f FILE -o DIR, then in it: docker compose config",
-        )
-    loaded = load_named(items, model=model, files=files, replicas=replicas, strict=strict)
+    over = tuple(overrides or ())
+    if over and target not in ("plan", "compose"):
+        raise UserError(f"-f names Compose files, and --target {target} has none.", "Leave -f or --target out.")
+    loaded = load_named(items, model=model, files=files, replicas=replicas, strict=strict, share=share)
     for notice in loaded.notices:
         console.note(notice)
     loaded = with_trace_store(loaded) if profile else loaded
     plan, secrets = plan_stack(loaded, stack, RouterPlan(port=port)), collect_secrets(loaded)
+    for notice in tell_unshared(plan, target) if target in ENGINE_TEXTS else ():
+        console.note(notice)
     if target in ENGINE_TEXTS:
         return _write_for_engine(output, target, RenderRequest(plan, secrets, registry))
     if differ:
-        home, runtime = find_session(stack)
+        home, runtime = _session(stack, over)
         console.show_raw(changes_to_text(runtime.changes(home, runtime.prepare(home, plan, secrets))))
         return 0
     if output is not None:
         _check_folder(output)
-        over = tuple(overrides or ())
         if profile:
             write_for_containers(output, plan)
         return _write(output, plan, secrets, (compose_file(output), *over) if profile else over)
-    console.show_raw(render_plan(plan, target, secrets=secrets, home=home_here(stack)))
+    console.show_raw(render_plan(plan, target, secrets=secrets, home=home_here(stack), overrides=over))
     return 0
+
+
+def _session(stack: str, overrides: tuple[Path, ...]) -> StackSession:
+    home, runtime = find_home(stack)
+    return StackSession(home, make_runtime(runtime, overrides))
 
 
 def _write_for_engine(folder: Path | None, target: Target, request: RenderRequest) -> int:

@@ -30,6 +30,7 @@ from gym.render.compose import (
     sandbox_secret,
 )
 from gym.render.compose_settings import launch_text, settings_files
+from gym.render.compose_shared import shared_files
 from gym.render.console_document import console_document
 from gym.render.override_file import adapt_override
 from gym.render.routes import next_discovery, router_text
@@ -203,7 +204,7 @@ def write_compose(layout: Layout, plan: Plan) -> bool:
     text = compose_text(layout.home, plan, state)
     write_saved(layout, plan, state)
     prepare_upstreams(layout.home, plan, mode=WRITABLE)
-    for name, settings in settings_files(plan, state.project).items():
+    for name, settings in (settings_files(plan, state.project) | shared_files(plan)).items():
         write_atomically(layout.home / name, settings, mode=SHARED)
     changed = write_atomically(layout.compose, text)
     write_wanted(layout.wanted, wanted_in(layout, plan))
@@ -229,6 +230,12 @@ def compose_text(home: Path, plan: Plan, state: State) -> str:
     return render_compose(plan, compose_facts(home, plan, state))
 
 
+def _from_here(path: Path, home: Path) -> str:
+    """As Compose tells a folder from a volume's name: by a dot or a slash at its beginning."""
+    found = os.path.relpath(path, home)
+    return found if found.startswith(os.pardir) else f"./{found}"
+
+
 def compose_facts(home: Path, plan: Plan, state: State) -> ComposeFacts:
     project = project_name(plan.stack, home)
     texts = {one.name: launch_text(plan, one, project) + str(one.container.env) for one in plan.services}
@@ -236,7 +243,7 @@ def compose_facts(home: Path, plan: Plan, state: State) -> ComposeFacts:
     results = results_folder(state.results, home)
     return ComposeFacts(
         project=project,
-        results=os.path.relpath(results, home),
+        results=_from_here(results, home),
         results_writable=_is_open(results),
         home=str(home),
         owner=owner(),
@@ -270,15 +277,23 @@ def override_texts(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(_read_override(path) or "" for path in paths)
 
 
+def read_overrides(paths: Iterable[str | Path]) -> list[str]:
+    """Where one that cannot be read is not left to Compose."""
+    return [_read_named(Path(path)) for path in paths]
+
+
+def _read_named(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"-f {path} cannot be read: {error}", "Name a Compose file.") from None
+
+
 def write_compose_files(layout: Layout) -> None:
     """The user's files beside ours, and Compose is given them all: it reads `.env` where it is started."""
     plan, state = layout.read_plan(), layout.read_state()
     names = [layout.compose.name]
-    for number, path in enumerate(state.overrides, 1):
-        try:
-            text = Path(path).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"-f {path} cannot be read: {error}", "Name a Compose file.") from None
+    for number, text in enumerate(read_overrides(state.overrides), 1):
         names.append(f"override-{number}.yaml")
         write_atomically(layout.home / names[-1], (adapt_override(text, plan, state.project) if plan else None) or text)
     write_atomically(layout.home / ".env", f"COMPOSE_PATH_SEPARATOR=:\nCOMPOSE_FILE={':'.join(names)}\n")

@@ -25,6 +25,7 @@ from gym.runtime.local.sidecar_folders import check_sidecars, forget_folders
 from gym.runtime.local.stack_order import StackOrder
 from gym.runtime.local.starting import check_startable, is_text
 from gym.runtime.protocol import Prepared
+from gym.runtime.results_folder import folder_of
 from gym.runtime.sandbox_access import TOKENS, config_path, keep_tokens, write_config
 from gym.runtime.signals import end_as_by_ctrl_c, ignore_interrupts
 from gym.runtime.slurm.job_waits import wait_settled
@@ -171,7 +172,7 @@ def _submit(home: Home, shared: SharedFolder, wanted: WantedJob) -> JobNote:
     shared.write_wanted(wanted)
     script = shared.path / STACK_SCRIPT
     write_atomically(script, stack_script(plan.stack, settings, asked, sys.executable), mode=0o600)
-    note = JobNote(id=submit(script, home.path.parent.parent), asked=asked)
+    note = JobNote(id=submit(script, folder_of(home.path)), asked=asked)
     shared.write_job(note)
     return note
 

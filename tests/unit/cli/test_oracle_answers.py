@@ -54,3 +54,7 @@ def test_tool_outputs_part_the_turns_and_steps_become_calls() -> None:
     stepped = Case.model_validate({**given, "request": {**row, "response": {"output": said[2:]}}, "steps": steps})
     names = [turn[0].get("name") for turn in answer_of(stepped)["turns"]]
     assert names == ["a", "b", None]
+    talk = [items.message("ok"), items.message("so"), items.function_call("a", "{}", call_id="x")]
+    talked = Case.model_validate({**given, "request": {**row, "response": {"output": talk}}})
+    kinds = [[one["type"] for one in turn] for turn in answer_of(talked)["turns"]]
+    assert kinds == [["message"], ["message", "function_call"]]

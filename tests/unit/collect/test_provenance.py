@@ -19,7 +19,11 @@ from gym.collect.run_replies import read_reply, rollout_line
 from gym.collect.task_reader import Task
 from gym.http.pool import Reply
 
-HEADERS = [(b"server-timing", b"seed;dur=1.5, model;dur=20.0, tools;dur=0.3, verify;dur=2.0"), (b"x-gym-sdk", b"0.9.1")]
+HEADERS = [
+    (b"server-timing", b"seed;dur=1.5, model;dur=20.0, tools;dur=0.3, verify;dur=2.0"),
+    (b"x-gym-sdk", b"0.9.1"),
+    (b"x-gym-steps", b"model 20.0 3/4, tools 0.3"),
+]
 ROLLOUT: dict[str, Any] = {
     "responses_create_params": {"input": "?", "seed": 17},
     "response": {"model": "m-1", "output": [], "usage": {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}},
@@ -31,6 +35,7 @@ def test_a_stamp_reports_hops_model_tokens_seed_and_sdk() -> None:
     assert describe_headers(Reply(200, HEADERS, b"")) == {
         "hops": {"seed": 1.5, "model": 20.0, "tools": 0.3, "verify": 2.0},
         "sdk": "0.9.1",
+        "steps": [["model", 20.0, 3, 4], ["tools", 0.3]],
     }
     assert describe_rollout(ROLLOUT) == {
         "model": "m-1",

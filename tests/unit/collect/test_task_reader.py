@@ -226,3 +226,11 @@ def test_tools_that_no_row_of_an_agent_offers_are_missed_once() -> None:
     warning = known.warning("math")
     assert warning.startswith("add and 1 more are never offered to the model: rows of math list no tools.")
     assert warning.endswith("--tools auto")
+
+
+def test_a_program_that_collects_reads_it_in_its_log(caplog: pytest.LogCaptureFixture) -> None:
+    tasks([ROW, {**ROW, "n": 1}], tools=RowTools({"math": TOOLS}))
+    assert not caplog.messages
+    tasks([ROW, {**ROW, "n": 1}], tools=RowTools({"math": TOOLS}, logs=True))
+    (line,) = caplog.messages
+    assert line.endswith('To offer those of its server: "tools": "auto" in responses_create_params')

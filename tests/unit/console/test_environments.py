@@ -81,7 +81,7 @@ async def test_all_that_lies_in_a_folder_is_shown(tmp_path: Path) -> None:
     assert found["readme"].startswith("# counting")
     assert (found["rows"]["total"], found["rows"]["shown"][0]["row"]) == (2, ROW)
     case = {"name": "no calls", "kind": "zero_reward", "reward": 0.0, "error": None, "answer": "done", "calls": 0}
-    assert found["cases"] == {"total": 1, "shown": [case]}
+    assert found["cases"] == {"total": 1, "shown": [{**case, "said": []}]}
     figures = {"file": "example_metrics.json", "agent": "an_agent", "figures": {"mean/reward": 0.5}}
     assert found["metrics"] == [figures]
     assert (page.status, found["tools"]) == (200, [])

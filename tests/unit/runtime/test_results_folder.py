@@ -21,6 +21,14 @@ def test_it_is_results_beside_where_the_stack_was_started_or_what_was_named(name
     assert results_folder(named, HOME) == Path(folder)
 
 
+def test_that_of_a_rendered_folder_lies_in_it(tmp_path: Path) -> None:
+    home, state = tmp_path / "deploy", State(project="gym-math", images={"mcqa": "x"}, base_image="y")
+    assert results_folder("", home) == home / "results"
+    prepare_folders(Layout(home), state)
+    assert {one.name for one in tmp_path.iterdir()} == {"deploy"}
+    assert "- ./results:/results:ro" in compose_text(home, plan_of(service("mcqa")), state)
+
+
 def test_a_compose_stack_makes_it_and_mounts_it_to_be_read(tmp_path: Path) -> None:
     layout = Layout(tmp_path / ".gym" / "math")
     state = State(project="gym-math", images={"mcqa": "x"}, base_image="y")

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from gym.cli.scaffold import ServerTemplate, list_templates, plain_template, render_template, write_tree
+from gym.cli.scaffold_imports import for_checkout
 from gym.config.default_agent import add_default_agents
 from gym.config.nodes import plain
 from gym.config.yaml_source import read_yaml
+from gym.data.row_generator import can_grow
 from gym.files import asset_dir
 from gym.server.cases import CASES, load_cases
 from gym.wire.rows import Row
@@ -32,7 +34,9 @@ WORDS = {
     "mcp": "products",
     "tool_environment": "coin",
     "text_environment": "guess",
+    "played_environment": "write the vowels",
 }
+OF_LIBRARIES = ("scorer", "tool_environment", "text_environment", "played_environment")  # docs/adapters.md
 # A name as long as they get: lines that hold it must still be short enough.
 NAME = "long_division_with_remainders"
 SETTINGS = Path(__file__).parents[3] / "pyproject.toml"
@@ -68,6 +72,18 @@ def test_a_scaffold_passes_ruff_with_ruff_s_settings_and_with_ours(any_scaffold:
     run(any_scaffold, "ruff", "check", "--isolated", ".")
     run(any_scaffold, "ruff", "format", "--isolated", "--check", ".")
     run(any_scaffold, "ruff", "check", "--config", str(SETTINGS), ".")
+
+
+def test_a_scaffold_in_a_checkout_passes_what_is_checked_there(tmp_path: Path) -> None:
+    """`gym` is a folder beside its own there, which is what ruff goes by."""
+    (tmp_path / "pyproject.toml").write_bytes(SETTINGS.read_bytes())
+    (tmp_path / "gym").symlink_to(SETTINGS.with_name("gym"))
+    for template in (*PLAIN, *list_templates(TEMPLATES)):
+        for name in ("go", NAME):
+            folder = tmp_path / "servers" / template.kind / template.name.replace("-", "_") / name
+            write_tree(folder, for_checkout(render_template(template, name, name)))
+    run(tmp_path, "ruff", "check", "servers")
+    run(tmp_path, "ruff", "format", "--check", "servers")
 
 
 def test_a_scaffold_of_a_short_name_is_formatted_too(tmp_path: Path) -> None:
@@ -122,6 +138,12 @@ def test_a_model_that_knows_the_oracle_cases_knows_every_row_of_a_scaffold(
     known = [one.request["responses_create_params"] for one in load_cases(data / CASES.name) if one.oracle]
     asked = [json.loads(line)["responses_create_params"]["input"] for line in lines]
     assert [one for one in asked if one not in [params["input"] for params in known]] == []
+
+
+def test_the_shapes_of_libraries_make_rows(tmp_path: Path) -> None:
+    shapes = {one.name: one for one in SHAPES}
+    without = [one for one in OF_LIBRARIES if not can_grow(make(shapes[one], tmp_path, one))]
+    assert without == []
 
 
 def test_the_adapter_of_a_new_text_environment_is_at_most_35_lines(tmp_path: Path) -> None:
