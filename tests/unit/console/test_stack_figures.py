@@ -133,7 +133,8 @@ def test_whatever_a_server_tells_there_are_figures_or_none(told: Any) -> None:
     window = SlidingWindow()
     window.add(0, own_figures.sums_of(probes))
     window.add(5, own_figures.sums_of(probes))
-    own_figures.figures(window.growth(), ["a-1"], [own_figures.read_work(probes["a-1"])])
+    found = own_figures.figures(window.growth(), ["a-1"], [own_figures.read_work(probes["a-1"])])
+    assert found is None or found.keys() >= {"in_flight", "of"}
 
 
 def test_the_histogram_of_a_server_has_a_count_for_each_gap_between_its_edges() -> None:

@@ -233,3 +233,7 @@ async def test_a_server_that_does_not_want_to_end_is_killed(tmp_path: Path) -> N
     deaf = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{SERVER}"
     async with running_process(tmp_path, deaf) as process:
         await until(lambda: process.state == "healthy")
+        pid = process.pid
+    assert pid is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
