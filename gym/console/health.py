@@ -38,8 +38,8 @@ class Health:
         others: Collection[ContainerAddress],
         healthy_before: Collection[str] = (),
     ) -> None:
-        """These and no others. Of `ours` we know what /healthz says; of others any answer is a good one. Hosts that were
-        healthy before count as such until they are found not to be."""
+        """These and no others. Of `ours` we know what /healthz says; of others any answer is a good one. Hosts that
+        were healthy before count as such until they are found not to be."""
         for place in self._watchers.keys() - {*ours, *others}:
             del self._watchers[place]
             self._tasks.pop(place).cancel()
