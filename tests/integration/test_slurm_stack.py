@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,7 +52,13 @@ def test_a_stack_on_two_nodes_takes_the_same_words_as_one_on_this_machine(
     user.type(*user.collect(rows, "first.jsonl"))
     assert user.rewards("first.jsonl")
 
+    following = user.begin("logs", "-f", "mcqa")
+    typed = user.folder / "typed.log"
+    wait_for("the last lines", lambda: "mcqa-1 | " in typed.read_text("utf-8"))
     user.type("scale", "mcqa=3")
+    wait_for("the log of one that came", lambda: "mcqa-3 | " in typed.read_text("utf-8"))
+    following.send_signal(signal.SIGINT)
+    assert following.wait(60) == 130
     user.type("restart", "mcqa-2")
     status = json.loads(user.type("ps", "--json"))
     assert sum(one["instance"] == "mcqa" for one in status["replicas"]) == 3
@@ -87,6 +95,15 @@ def test_a_job_that_waits_says_why_and_one_that_ended_says_how(user: UserOfClust
     assert not cluster.left_processes()
     user.type("down")
     assert "does not run" in user.type("ps", code=1)
+
+
+@pytest.mark.long
+def test_a_stack_whose_folder_is_removed_ends_by_itself(user: UserOfCluster, cluster: SlurmCluster) -> None:
+    user.up("mcqa")
+    job = user.job
+    shutil.rmtree(user.folder / ".gym")
+    wait_for("the end", lambda: "JobState=COMPLETED" in cluster.ask("scontrol", "show", "job", job))
+    wait_for("no process of the job", lambda: not cluster.left_processes())
 
 
 def test_what_the_cluster_refuses_is_said_in_its_words_and_leaves_no_stack(user: UserOfCluster) -> None:
