@@ -97,6 +97,30 @@ def test_a_job_that_waits_says_why_and_one_that_ended_says_how(user: UserOfClust
     assert "does not run" in user.type("ps", code=1)
 
 
+# In place of the real program, which is in no package here: the command runs, and sees nothing of Slurm.
+APPTAINER = """\
+#!/bin/sh
+[ "$1 $2" = "exec --bind" ] && [ "$4" = gym.sif ] || exit 64
+folder="$3"; shift 4
+hide="$(for one in scontrol srun sbatch squeue sinfo; do echo --ro-bind /dev/null "$(command -v $one)"; done)"
+exec bwrap --dev-bind / / $hide --tmpfs {hidden} --bind "$folder" "$folder" --die-with-parent "$@"
+"""
+
+
+@pytest.mark.long
+def test_servers_in_an_image_need_nothing_of_slurm_in_it(user: UserOfCluster, cluster: SlurmCluster) -> None:
+    programs = user.folder / "bin"
+    programs.mkdir()
+    (programs / "apptainer").write_text(APPTAINER.format(hidden=cluster.folder), "utf-8")
+    (programs / "apptainer").chmod(0o755)
+    user.env["PATH"] = f"{programs}:{user.env['PATH']}"
+    user.up("mcqa", "--replicas", "mcqa=2", "+slurm.container={program: apptainer, image: gym.sif}")
+    user.type(*user.collect("mcqa", "out.jsonl"))
+    assert user.rewards("out.jsonl")
+    hosts = {one["url"].rpartition(":")[0] for one in json.loads(user.type("ps", "--json"))["replicas"]}
+    assert {"http://127.0.0.2", "http://127.0.0.3"} <= hosts
+
+
 @pytest.mark.long
 def test_a_stack_whose_folder_is_removed_ends_by_itself(user: UserOfCluster, cluster: SlurmCluster) -> None:
     user.up("mcqa")
