@@ -13,9 +13,17 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from gym.runtime.ray_cluster.room_on_nodes import group_name, own_group, remove_groups, what_no_node_has, why_it_waits
+from gym.runtime.ray_cluster.room_on_nodes import (
+    group_name,
+    grows,
+    own_group,
+    remove_groups,
+    what_no_node_has,
+    why_it_waits,
+)
 
 KEEPER = "keeper"
 STEP_SECONDS = 0.4
@@ -253,7 +261,7 @@ class StackKeeper:
         """Its node is gone, or Ray has found no place for it yet. It is out of the routes before Ray is asked why."""
         before = self._seen.get(id)
         if before is None or before.get("unplaced"):
-            why = self._no_room(id, self._why_it_waits)
+            why = self._no_room(id, partial(why_it_waits, free=self._ray.available_resources()))
             self._seen[id] = {"state": "starting", "detail": why, "unplaced": True}
             return
         again = "its actor gives no answer; Ray recreates it elsewhere"
@@ -263,10 +271,7 @@ class StackKeeper:
     def _no_room(self, id: str, say: Callable[..., str]) -> str:
         order = next((one for one in self._wanted["orders"] if one["id"] == id), None)
         nodes = [one["Resources"] for one in self._ray.nodes() if one["Alive"]]
-        return say(order, nodes) if order else ""
-
-    def _why_it_waits(self, order: Order, nodes: list[dict[str, float]]) -> str:
-        return why_it_waits(order, nodes, self._ray.available_resources())
+        return say(order, nodes, growing=grows(self._kv._internal_kv_get)) if order else ""
 
     # What the others are sent
 
