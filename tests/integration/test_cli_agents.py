@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from gym.sandbox.broker_client import Sandbox
+from gym.server import ResourcesServer, VerifyRequest
 from gym.server.testing import Caller, running
 from tests.support.cli_agent import PROGRAM, ROW, TINY, FolderTask, SaidTask, Stack, cli_stack
 from tests.support.docker import need_engine
@@ -144,11 +145,21 @@ async def test_a_program_reads_what_the_environment_shows_first(
     assert "The file is answer.txt." in asked[0]
 
 
-async def test_tools_that_no_program_can_call_are_a_failure_and_no_reward(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(SaidTask, "advertise", lambda _, state: {"tools": [{"type": "function", "name": "press"}]})
-    async with running(SaidTask.app({}, name="env")) as environment:
+class PressTask(ResourcesServer[str]):
+    """It is worked with by a tool, known once a rollout has begun."""
+
+    async def seed(self, row: Any) -> str:
+        return "unpressed"
+
+    def advertise(self, state: str) -> dict[str, Any]:
+        return {"tools": [{"type": "function", "name": "press"}]}
+
+    async def verify(self, rollout: VerifyRequest, state: str) -> float:
+        return float(state == "pressed")
+
+
+async def test_tools_that_no_program_can_call_are_a_failure_and_no_reward(stack: Stack) -> None:
+    async with running(PressTask.app({}, name="env")) as environment:
         reply = await stack.run(TINY, environment=environment, own_sandbox={"image": "host"})
     assert (reply.status, reply.body["error"]["kind"], reply.body["error"]["retryable"]) == (500, "agent", False)
     assert "(press)" in reply.body["error"]["message"]
