@@ -105,10 +105,11 @@ def _read(paths: OutputPaths, identity: Mapping[str, Any], size: int) -> dict[st
 
 def _check_identity(paths: OutputPaths, before: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
     keys = sorted(before.keys() | identity.keys())
+    shown = [(key, _show(before, key), _show(identity, key)) for key in keys]
     differ = [
-        f"{key}: {_show(before, key)} then, {_show(identity, key)} now"
-        for key in keys
-        if _show(before, key) != _show(identity, key)
+        f"{key}: {then} then, {now} now" if key != "data" else "data: other rows than then"
+        for key, then, now in shown
+        if then != now
     ]
     if differ:
         raise UserError(
@@ -146,7 +147,8 @@ def _strictness(before: Mapping[str, Any], stack: StackOfRun) -> list[str]:
 
 
 def _show(identity: Mapping[str, Any], key: str) -> str:
-    return orjson.dumps(identity[key], option=orjson.OPT_SORT_KEYS).decode() if key in identity else "nothing"
+    given = identity.get(key)
+    return "nothing" if given in (None, "") else orjson.dumps(given, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def _now() -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gym.collect import AttemptOptions, collect
-from gym.runtime.status import StackStatus
-from tests.support.docker import Stand, end_processes, engine_client, replicas, stand_in
+from gym.testing import GymStack
+from tests.support.docker import end_processes, engine_client, remove_images_of, replicas
 from tests.support.own_redis import PrivateRedis, make_certificate
 
 pytestmark = pytest.mark.docker
@@ -50,38 +52,42 @@ def write_counter(cwd: Path) -> None:
     dockerfile.write_text(dockerfile.read_text().replace("USER redis", copied, 1))
 
 
-async def test_a_killed_replica_costs_no_attempt_over_tls_and_with_a_password(tmp_path: Path) -> None:
-    write_counter(tmp_path)
-    with stand_in(tmp_path) as stand:
-        await run_and_kill(stand)
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path
+    remove_images_of(tmp_path)
 
 
-async def test_nor_with_a_redis_of_this_machine(tmp_path: Path) -> None:
+async def test_a_killed_replica_costs_no_attempt_over_tls_and_with_a_password(folder: Path) -> None:
+    write_counter(folder)
+    await run_and_kill(folder)
+
+
+async def test_nor_with_a_redis_of_this_machine(folder: Path) -> None:
     """Whose address is a secret as a whole, and means another machine inside of a container."""
-    redis = PrivateRedis(tmp_path, PASSWORD, bind="0.0.0.0")  # noqa: S104
+    redis = PrivateRedis(folder, PASSWORD, bind="0.0.0.0")  # noqa: S104
     state = f"redis://:${{oc.env:STATE_PASSWORD}}@localhost:{redis.port}"
     try:
-        with stand_in(tmp_path) as stand:
-            await run_and_kill(stand, f"++stateful_counter.resources_servers.stateful_counter.state={state}")
+        await run_and_kill(folder, f"++stateful_counter.resources_servers.stateful_counter.state={state}")
         assert "gym:" in redis.ask("--scan")
     finally:
         redis.close()
 
 
-async def run_and_kill(stand: Stand, *overrides: str) -> None:
-    """One of two replicas crashes in mid-run."""
+async def run_and_kill(folder: Path, *overrides: str) -> None:
+    stack = GymStack("stateful_counter", *SLOWLY, *overrides, runtime="compose", folder=folder)
+    stack.with_replicas("stateful_counter", 2).with_environ({**os.environ, "STATE_PASSWORD": PASSWORD})
+    async with stack:
+        await kill_one_of_two(stack)
+
+
+async def kill_one_of_two(stack: GymStack) -> None:
+    """In mid-run."""
     rows = [json.loads(line) for line in (SERVERS / "stateful_counter/data/example.jsonl").read_text().splitlines()]
-    status = await asyncio.to_thread(
-        stand.up,
-        "stateful_counter",
-        replicas={"stateful_counter": 2},
-        overrides=(*SLOWLY, *overrides),
-        environ={"STATE_PASSWORD": PASSWORD},
-    )
-    victim = replicas(status)["stateful-counter-2"]
+    victim = replicas(stack.status())["stateful-counter-2"]
     done, crash = [], None
     options = AttemptOptions(concurrency=16, timeout=120, max_attempts=8, backoff=0.2)
-    async for rollout in collect(status.router, rows, repeats=40, options=options):
+    async for rollout in collect(stack.url, rows, repeats=40, options=options):
         done.append(rollout)
         if len(done) == 10:
             crash = asyncio.ensure_future(asyncio.to_thread(end_processes, victim))
@@ -90,14 +96,16 @@ async def run_and_kill(stand: Stand, *overrides: str) -> None:
     assert len({(one.row, one.repeat) for one in done}) == len(done) == len(rows) * 40
     assert {one.reward for one in done} == {1.0}, Counter(str(one.failure) for one in done)
     assert {one.attempt for one in done} == {1}
-    check_kept(stand, status, victim)
+    check_kept(stack, victim)
 
 
-def check_kept(stand: Stand, status: StackStatus, victim: str) -> None:
+def check_kept(stack: GymStack, victim: str) -> None:
     """The crash was one, and the password is where it belongs."""
+    containers = replicas(stack.status()).values()
     with engine_client() as client:
         assert client.api.inspect_container(victim)["RestartCount"] >= 1
-        shown = [json.dumps(client.api.inspect_container(one)) for one in replicas(status).values()]
-        shown += [client.api.logs(one).decode() for one in replicas(status).values()]
-    rendered = [path.read_text("utf-8", "replace") for path in stand.home.rglob("*.y*ml")]
+        shown = [json.dumps(client.api.inspect_container(one)) for one in containers]
+        shown += [client.api.logs(one).decode() for one in containers]
+    rendered = [path.read_text("utf-8", "replace") for path in (stack.folder / ".gym").rglob("*.y*ml")]
+    assert rendered
     assert not [text for text in [*shown, *rendered] if PASSWORD in text]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gym.runtime.status import StackStatus
-from tests.support.docker import Stand, call, end_processes, eventually, stand_in
+from gym.testing import GymStack
+from tests.support.docker import call, end_processes, eventually, remove_images_of
 from tests.support.ledger_page import write_ledger
 
 pytestmark = [pytest.mark.docker, pytest.mark.long]
@@ -18,17 +19,21 @@ PASSWORD = {"LEDGER_PASSWORD": "a canary, with blanks"}
 
 
 @pytest.fixture
-def stand(tmp_path: Path) -> Iterator[Stand]:
+def stack(tmp_path: Path) -> Iterator[GymStack]:
     write_ledger(tmp_path)
-    with stand_in(tmp_path) as made:
-        yield made
+    made = GymStack("ledger", runtime="compose", folder=tmp_path, timeout=600).with_environ({**os.environ, **PASSWORD})
+    try:
+        with made:
+            yield made
+    finally:
+        remove_images_of(tmp_path)
 
 
 class Session:
     """A rollout, kept apart by its cookie."""
 
-    def __init__(self, status: StackStatus) -> None:
-        self._status, self._cookie = status, ""
+    def __init__(self, stack: GymStack) -> None:
+        self._status, self._cookie = stack.status(), ""
 
     def post(self, path: str, body: object) -> tuple[int, object]:
         headers = {"cookie": self._cookie} if self._cookie else {}
@@ -37,19 +42,17 @@ class Session:
         return status, json.loads(answer)
 
 
-def test_each_rollout_has_tables_of_its_own_and_a_dead_database_is_a_failure(stand: Stand) -> None:
-    plan, secrets = stand.plan("ledger", environ=PASSWORD)
-    status = stand.up_plan(plan, secrets, timeout=600)
-    one, two = Session(status), Session(status)
+def test_each_rollout_has_tables_of_its_own_and_a_dead_database_is_a_failure(stack: GymStack) -> None:
+    one, two = Session(stack), Session(stack)
     for session, amounts in ((one, (1, 2)), (two, (5, 2**40))):
         assert session.post("seed_session", TASK)[0] == 200
         for amount in amounts:
             code, said = session.post("book", {"amount": amount})
             assert (code, "refused" in str(said)) == (200, amount > 2**31)
     assert [reward(session.post("verify", finished())) for session in (one, two)] == [1.0, 0.0]
-    three = Session(status)
+    three = Session(stack)
     three.post("seed_session", TASK)
-    end_processes(next(one.container for one in status.replicas if one.type == "service"))
+    end_processes(next(one.container for one in stack.status().replicas if one.type == "service"))
     code, reply = eventually(lambda: three.post("verify", finished()), lambda found: found[0] >= 500)
     assert isinstance(reply, dict)
     assert (reply["error"]["kind"], reply["error"]["retryable"]) == ("resources", True)
