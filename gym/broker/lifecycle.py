@@ -151,7 +151,7 @@ async def ping(broker: Broker) -> None:
             async with asyncio.timeout(10.0):
                 broker.engine_seconds = await broker.provider.ping()
         except Exception as error:  # noqa: BLE001 (no answer, in whatever form)
-            broker.breaker.failed(f"it does not answer: {error or type(error).__name__}")
+            broker.breaker.failed(f"it does not answer: {str(error) or type(error).__name__}")
         else:
             if broker.breaker.state == "half-open":
                 broker.breaker.succeeded()

@@ -69,7 +69,7 @@ class Reconciler:
         try:
             return await self._turn(health)
         except Exception as error:  # noqa: BLE001 (the next turn may go better, and nothing else makes one)
-            return f"the routes could not be written: {error or type(error).__name__}"
+            return f"the routes could not be written: {str(error) or type(error).__name__}"
 
     async def _turn(self, health: Health) -> str:
         wanted = read_wanted(self._folder)

@@ -191,9 +191,8 @@ class Programs:
         except BaseException as error:
             await asyncio.shield(self._drop(sandbox))
             if isinstance(error, TimeoutError | ProgramSandboxBroken):
-                what = (
-                    f"no Python began in a sandbox of {self._source.image or 'its build'}: {error or 'it was silent'}"
-                )
+                why, image = str(error) or "it was silent", self._source.image or "its build"
+                what = f"no Python began in a sandbox of {image}: {why}"
                 raise RolloutError("sandbox", what, server="sandbox") from None
             raise
         return sandbox

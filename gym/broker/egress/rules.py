@@ -61,5 +61,5 @@ async def resolve_name(host: str, seconds: float) -> list[str]:
         async with asyncio.timeout(seconds):
             found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError, TimeoutError) as error:
-        raise EgressDenied(f"{host} could not be resolved: {error or 'no answer'}", gateway=True) from None
+        raise EgressDenied(f"{host} could not be resolved: {str(error) or 'no answer'}", gateway=True) from None
     return [str(one[4][0]) for one in found if "%" not in str(one[4][0])]

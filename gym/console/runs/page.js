@@ -85,11 +85,17 @@ function headOf(run) {
   return [links, make("h1", "", run.run, " ", state), run.indexed < 1 ? make("p", "note", `Still reading the file: ${Math.floor(run.indexed * 100)} % of its bytes.`) : null, countingNote(run.counting), run.troubles.length ? make("p", "failed", run.troubles.join(" ")) : null, make("div", "facts", facts)].filter(Boolean);
 }
 
+/** With the day where it is another one. */
+function clock(seconds) {
+  const then = new Date(seconds * 1000);
+  return then.toDateString() === new Date().toDateString() ? then.toLocaleTimeString() : then.toLocaleString([], { dateStyle: "short", timeStyle: "short" });
+}
+
 function overTime(run) {
   const inside = run.bars.length && run.bars[0][0] >= 0 && run.bars[run.bars.length - 1][1] <= 1; // then no mean is beyond
   const within = (value) => (inside && typeof value === "number" ? Math.min(1, Math.max(0, value)) : value);
-  const points = run.curve.map((one, each) => ({ ...one, low: within(one.low), high: within(one.high), x: each, title: `${short(one.mean)} over ${plural(one.count, "rollout")}${one.at ? `, until ${new Date(one.at * 1000).toLocaleTimeString()}` : ""}` }));
-  const time = (one) => (one?.at ? new Date(one.at * 1000).toLocaleTimeString() : "");
+  const points = run.curve.map((one, each) => ({ ...one, low: within(one.low), high: within(one.high), x: each, title: `${short(one.mean)} over ${plural(one.count, "rollout")}${one.at ? `, until ${clock(one.at)}` : ""}` }));
+  const time = (one) => (one?.at ? clock(one.at) : "");
   const marks = points.length > 1 ? [{ x: 0, text: time(points[0]) }, { x: points.length - 1, text: time(points[points.length - 1]) }] : [];
   return block("Mean reward over the run", curveChart(points, "Mean reward of each part of the run, with its 95 % interval", marks));
 }

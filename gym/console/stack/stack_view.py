@@ -84,7 +84,7 @@ class StackView:
         try:
             reply = await self._client.request("GET", f"{url}/metrics", headers=headers, timeout=METRICS_SECONDS)
         except (OSError, ValueError) as error:
-            return f"the router's figures could not be read: {error or type(error).__name__}"
+            return f"the router's figures could not be read: {str(error) or type(error).__name__}"
         if reply.status != 200:
             return f"the router's /metrics answered {reply.status}"
         slugs = {facts.slug: name for name, facts in config.servers.items() if facts.slug}

@@ -8,7 +8,8 @@ function showHead() {
   const summary = state.summary;
   const chosen = summary.runs.filter((one) => !state.query.run.length || state.query.run.includes(one.name));
   const names = chosen.map((one) => one.name);
-  const title = names.length === 1 ? chosen[0].path.split("/").pop() : names.length > 3 ? plural(names.length, "run") : names.join(", ");
+  const missing = state.query.run.filter((one) => !names.includes(one));
+  const title = !names.length ? state.query.run.join(", ") : names.length === 1 ? chosen[0].path.split("/").pop() : names.length > 3 ? plural(names.length, "run") : names.join(", ");
   document.title = `${title}: rollouts`;
   $("name").textContent = title;
   $("name").title = chosen.map((one) => one.path).join("\n");
@@ -19,7 +20,7 @@ function showHead() {
     summary.malformed ? make("span", "failed", ` · ${plural(summary.malformed, "malformed line")}`) : "",
     summary.indexed < 1 ? make("span", "progress", ` · indexed: ${Math.floor(summary.indexed * 100)} %`) : ""].filter(Boolean));
   const sampled = summary.sampled ? [`A sample: ${summary.sampled[0]} of ${summary.sampled[1]} lines; the sums are of all.`] : [];
-  $("notices").textContent = [...sampled, ...summary.notices].join(" ");
+  $("notices").textContent = [...sampled, ...missing.map((one) => `There is no run ${one} here, or not any more.`), ...summary.notices].join(" ");
   $("agents").replaceChildren(...summary.agents.slice(0, 40).map(agentCard));
   showChoices(summary, state);
   showForm(state);

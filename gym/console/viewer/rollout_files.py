@@ -100,11 +100,11 @@ class RolloutFiles:
                 "kinds": dict(sorted(kinds.items(), key=lambda one: -one[1])),
                 "malformed": malformed,
                 "range": [min(one.low for one in extremes), max(one.high for one in extremes)] if extremes else None,
-                "notices": [*self.runs.troubles(), *map(_torn, self._torn_files()), *self._not_noted()],
+                "notices": [*self.runs.troubles(), *map(_torn, self._torn_files(runs)), *self._not_noted()],
             }
 
-    def _torn_files(self) -> list[LineFile]:
-        return [file for file in self.runs.shown() if file.torn]
+    def _torn_files(self, runs: Collection[str]) -> list[LineFile]:
+        return [file for file in self.runs.of(runs) if file.torn]
 
     def _not_noted(self) -> list[str]:
         """Said before a reader writes a note that cannot be stored."""

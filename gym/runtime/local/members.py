@@ -115,7 +115,7 @@ class Members:
         """With these in it; the sockets of those that are in no process any more are closed."""
         process = self._processes[spec.id]
         before = process.seats
-        if [one.role.replica for one in before] != [one.replica for one in roles]:
+        if [one.role for one in before] != list(roles):
             process.reseat(self._seats(roles))
         process.restart(spec)
         for seat in before:

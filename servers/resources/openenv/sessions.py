@@ -208,4 +208,4 @@ class EnvironmentFailed(RolloutError):
 
 
 def _gone(address: str, error: Exception) -> RolloutError:
-    return RolloutError("resources", f"{address}: {error or type(error).__name__}", retryable=True)
+    return RolloutError("resources", f"{address}: {str(error) or type(error).__name__}", retryable=True)
