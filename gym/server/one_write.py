@@ -4,21 +4,28 @@ body."""
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from gym.http.open_files import OPEN_FILES
+from gym.server.paced_starts import PacedStarts
 
 EXCHANGE: Final = "gym.exchange"  # in a scope: the request's own connection
+HEALTH: Final = "/healthz"  # never waits
+STARTS: Final = "gym_starts"
 CLOSE: Final = (b"connection", b"close")
 SPLIT_WRITE: Final = 64 * 1024  # above this a body is written after its head instead of being copied behind it
 
 
 class OneWriteProtocol(HttpToolsProtocol):
+    _starts: PacedStarts
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._starts = _starts_of(self.server_state, self.loop)
         OPEN_FILES.make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -27,7 +34,20 @@ class OneWriteProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         cycle.scope[EXCHANGE] = Exchange(cycle)  # type: ignore[typeddict-unknown-key]
-        super()._start_asgi_task(cycle, app)
+        start = super()._start_asgi_task
+        if cycle.scope["path"] == HEALTH or self._starts.may_begin():
+            start(cycle, app)
+        else:
+            self._starts.begin_later(partial(start, cycle, app))
+
+
+def _starts_of(state: Any, loop: asyncio.AbstractEventLoop) -> PacedStarts:
+    """One for all connections of a server: its state is what uvicorn gives to each of them."""
+    found: PacedStarts | None = getattr(state, STARTS, None)
+    if found is None:
+        found = PacedStarts(loop)
+        setattr(state, STARTS, found)
+    return found
 
 
 class Exchange(NamedTuple):

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("gym.server")
 
+BACKLOG = 65_535  # the kernel's own limit holds (net.core.somaxconn, 4096): thousands of callers may come at once
 KEEP_ALIVE_SECONDS = 75  # longer than any client of ours keeps an idle connection: it is never closed under a request
 
 IDLE_SECONDS = 0.5  # without another request: then a client that keeps its connection is not busy
@@ -155,6 +156,7 @@ def _run(
         log_level="warning",
         access_log=False,
         server_header=False,
+        backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=max(1, round(settings.drain_seconds)),
     )
@@ -286,7 +288,7 @@ def listen(where: str) -> socket.socket:
         raise UserError(
             f"cannot listen on {where}: {error.strerror}", f"free the port or change {labels.ENV_LISTEN}"
         ) from None
-    listener.listen(2048)
+    listener.listen(BACKLOG)
     return listener
 
 
