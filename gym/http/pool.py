@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, NamedTuple, cast
 
 import httptools
 
-from gym.http.dial import Dial, Endpoint, TcpDial, parse_url
+from gym.http.dial import Dial, DialGate, Endpoint, TcpDial, parse_url
 from gym.http.direct_body import DirectBody, missing_length
 from gym.http.keepalive import (
     ONE_WINDOW,
@@ -74,6 +75,7 @@ class HttpClient:
         self._per_host = per_host
         self._greetings: dict[Peer, tuple[tuple[bytes, bytes], ...]] = {}
         self._gates: dict[Peer, asyncio.Semaphore] = {}
+        self._dial_gates: dict[Peer, DialGate] = {}
         self._max_body = max_body
 
     def request(
@@ -177,7 +179,7 @@ class HttpClient:
                 where = self._dial.name(address)
                 raise NotSent(f"no connection to {where}: no other file could be opened in time") from None
         try:
-            return await self._connect(address, None if ends is None else max(ends - now(), 0.001))
+            return await self._connect(address, math.inf if ends is None else ends)
         except BaseException:
             self._files.give()
             raise
@@ -202,11 +204,20 @@ class HttpClient:
             connection.abort()
         return None
 
-    async def _connect(self, address: Endpoint, timeout: float | None) -> Connection:
-        limit = self._connect_seconds if timeout is None else min(self._connect_seconds, timeout)
+    async def _connect(self, address: Endpoint, ends: float) -> Connection:
+        now = asyncio.get_running_loop().time
+        limit = min(self._connect_seconds, max(ends - now(), 0.0))
+        gate = self._dial_gates.get(address.peer) or self._dial_gates.setdefault(address.peer, DialGate())
+        transport = None
         try:
-            async with asyncio.timeout(limit):
-                transport, connection = await self._dial.open(lambda: Connection(self._max_body, address.peer), address)
+            await gate.enter(limit, ends)
+            try:
+                async with asyncio.timeout_at(min(now() + limit, ends)):
+                    transport, connection = await self._dial.open(
+                        lambda: Connection(self._max_body, address.peer), address
+                    )
+            finally:
+                gate.leave(opened=transport is not None)
         except TimeoutError:
             raise NotSent(f"no connection to {self._dial.name(address)} within {limit:.3g} s") from None
         except OSError as error:

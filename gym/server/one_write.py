@@ -13,17 +13,23 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from gym.http.direct_body import DirectBody, missing_length
 from gym.http.open_files import OPEN_FILES
+from gym.server.paced_starts import PacedStarts
 from gym.server.request_body import MAX_BODY, Receive, caller_gone, read_body
 from gym.wire.pieces import Body, Pieces, body_size
 
 EXCHANGE: Final = "gym.exchange"  # in a scope: the request's own connection
+HEALTH: Final = "/healthz"  # never waits
+STARTS: Final = "gym_starts"
 CLOSE: Final = (b"connection", b"close")
 SPLIT_WRITE: Final = 64 * 1024  # above this a body is written after its head instead of being copied behind it
 
 
 class OneWriteProtocol(HttpToolsProtocol):
+    _starts: PacedStarts
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._starts = _starts_of(self.server_state, self.loop)
         OPEN_FILES.make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -32,7 +38,11 @@ class OneWriteProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         cycle.scope[EXCHANGE] = Exchange(cycle, self)  # type: ignore[typeddict-unknown-key]
-        super()._start_asgi_task(cycle, app)
+        start = super()._start_asgi_task
+        if cycle.scope["path"] == HEALTH or self._starts.may_begin():
+            start(cycle, app)
+        else:
+            self._starts.begin_later(partial(start, cycle, app))
 
     def end_body(self, cycle: RequestResponseCycle) -> None:
         """Of a request whose parser has not seen all of it: the next one gets another."""
@@ -40,6 +50,15 @@ class OneWriteProtocol(HttpToolsProtocol):
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
         cycle.more_body = False
         cycle.message_event.set()
+
+
+def _starts_of(state: Any, loop: asyncio.AbstractEventLoop) -> PacedStarts:
+    """One for all connections of a server: its state is what uvicorn gives to each of them."""
+    found: PacedStarts | None = getattr(state, STARTS, None)
+    if found is None:
+        found = PacedStarts(loop)
+        setattr(state, STARTS, found)
+    return found
 
 
 class Exchange(NamedTuple):

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("gym.server")
 
+BACKLOG = 65_535  # the kernel's own limit holds (net.core.somaxconn, 4096): thousands of callers may come at once
+ACCEPTED_EACH_TURN = 32  # callers
 KEEP_ALIVE_SECONDS = 75  # longer than any client of ours keeps an idle connection: it is never closed under a request
 
 IDLE_SECONDS = 0.5  # without another request: then a client that keeps its connection is not busy
@@ -163,6 +165,7 @@ def _run(
         log_level="warning",
         access_log=False,
         server_header=False,
+        backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=max(1, round(settings.drain_seconds)),
     )
@@ -179,7 +182,7 @@ def _run(
         # and a drained server is to end with 0.
         signal.signal(number, server.handle_exit)
     with suppress(SystemExit):  # how newer uvicorns say that the app did not start
-        server.run(sockets=[one.listener for one in hosted])
+        server.run(sockets=[copy for one in hosted for copy in _accepting(one.listener)])
     if not server.started and not (isinstance(server, DrainingServer) and server.stopped_early):
         raise GymError("the server did not start; the reason stands above")
 
@@ -294,7 +297,7 @@ def listen(where: str) -> socket.socket:
         raise UserError(
             f"cannot listen on {where}: {error.strerror}", f"free the port or change {labels.ENV_LISTEN}"
         ) from None
-    listener.listen(2048)
+    listener.listen(BACKLOG)
     return listener
 
 
@@ -308,6 +311,11 @@ def is_loopback_socket(listener: socket.socket) -> bool:
     if listener.family not in (socket.AF_INET, socket.AF_INET6):
         return False
     return ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback
+
+
+def _accepting(listener: socket.socket) -> list[socket.socket]:
+    """The same socket several times: uvloop accepts one caller a turn from each, and ten thousand may come at once."""
+    return [listener, *(listener.dup() for _ in range(ACCEPTED_EACH_TURN - 1))]
 
 
 def _inherited(number: int) -> socket.socket:

@@ -40,7 +40,7 @@ from gym.runtime.ray_cluster.host_files import write_first_files, write_state
 from gym.runtime.ray_cluster.host_order import HostOrder, StackState, read_host_order, read_state, url_to_address
 from gym.venvs import cache_dir
 
-BACKLOG = 2048
+BACKLOG = 65_535  # the kernel's own limit holds: net.core.somaxconn
 IDENTITY = frozenset({"instance", "replica", "type", "implementation"})  # the keeper has them from the plan
 
 
