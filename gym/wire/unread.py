@@ -15,7 +15,7 @@ import orjson
 from pydantic_core import from_json
 
 from gym.wire.failures import FailureKind, RolloutError
-from gym.wire.json_text import read_json, write_json
+from gym.wire.json_text import lacks, read_json, write_json
 from gym.wire.token_ids import TRIPLE
 
 MIN_BODY: Final = 16 * 1024  # a shorter one is parsed as fast as it is searched
@@ -23,6 +23,7 @@ BLOCK: Final = 64 * 1024  # searched at a time: from the second search on it is 
 PLACES: Final = ("output", "input")  # the fields of a reply or a request that have items
 HOLDERS: Final = ("response", *PLACES)  # what such items are below, in a body or in a part of one
 _FIELD: Final = re.compile(rb'"(?:%s)"[ \t\r\n]*:[ \t\r\n]*(?=\[)' % "|".join(TRIPLE).encode())
+_ENDS: Final = (b"_token_ids", b"_log_probs")  # of those fields: they begin with a letter that texts rarely have
 # In an array of numbers there is none of these: no string, so that the first `]` ends it; no NaN and no Infinity.
 _DOUBTS: Final = (b'"', b"[", b"N", b"I")
 
@@ -120,7 +121,7 @@ class CutBody(NamedTuple):
 
 def cut_arrays(body: bytes) -> CutBody | None:
     """None where there is nothing to cut, or a doubt."""
-    if len(body) < MIN_BODY:
+    if len(body) < MIN_BODY or all(lacks(body, end) for end in _ENDS):
         return None
     pieces: list[bytes] = []
     arrays: dict[str, bytes] = {}
