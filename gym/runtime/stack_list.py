@@ -193,7 +193,7 @@ def _of_containers(home: Path, found: list[Container]) -> FoundStack:
         runtime="compose",
         port=published[0] if published else None,
         since=min(one.created for one in found),
-        state=LOST if lost else _count([state_of(one) for one in found]),
+        state=LOST if lost else _count([state_of(one) for one in found for _ in one.seats]),
         lost=lost,
     )
 

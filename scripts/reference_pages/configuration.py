@@ -49,6 +49,12 @@ TOP_KEYS = (
         "`false`",
         "The strict mode of every verifier that has one and says nothing itself ([verifiers.md](../verifiers.md)).",
     ),
+    FieldRow(
+        "share",
+        "true or false",
+        "`false`",
+        "Agents of one server, and scripted models, in one process or container ([instances.md](../instances.md)).",
+    ),
     FieldRow("sandbox_provider", type_words(ProviderName), "`auto`", "What makes sandboxes."),
     FieldRow("sandbox_settings", "mapping", "", "The sandbox broker's settings, below."),
     FieldRow(

@@ -1,7 +1,8 @@
 """A stack of many environments, each with its agent: time to up and down, CPU, memory. Once with a process or container
 for each instance, once with those that `--share` puts together.
 
-python -m tests.bench.many_environments [--environments 32] [--runtime compose] [--only apart|shared]
+python -m tests.bench.many_environments [--environments 32] [--runtime compose]
+    [--only apart|shared] [--subnet 10.99.0.0/22]
 
 The first start makes environments, caches or images, and is not counted. The baseline: as many processes that import
 the SDK, measured in the same run.
@@ -30,7 +31,9 @@ arc_agi calendar citation_if equivalence_rule format_verification gpqa_diamond g
 instruction_following math_advanced_calculations mcp_weather mcqa mrcr multi_step multi_turn polymath ruler
 simple_weather single_step_tool_use single_tool_call_multireward stateful_counter string_match structeval
 structured_outputs text_to_sql workplace_assistant xlam_fc xstest reasoning_gym gymnasium math_with_judge simpleqa
+equivalence_llm_judge
 """
+COMPILED = ("reasoning_gym",)  # a package of its has no wheel for the images' Python, and they have no compiler
 SDK = "import gym.server.serve, gym.server.agent, gym.server.model, gym.server.resources"
 MIB = 1024 * 1024
 
@@ -46,11 +49,14 @@ def main() -> int:
     parser.add_argument("--environments", type=int, default=32)
     parser.add_argument("--runtime", choices=("local", "compose"), default="local")
     parser.add_argument("--only", choices=("apart", "shared"))
+    parser.add_argument("--subnet", help="of the containers, where the engine's own have too few addresses")
     options = parser.parse_args()
-    chosen = ENVIRONMENTS.split()[: options.environments]
+    left_out = COMPILED if options.runtime == "compose" else ()
+    chosen = [one for one in ENVIRONMENTS.split() if one not in left_out][: options.environments]
     words = ("up", *chosen, "scripted_judge", "--model", "scripted", "--runtime", options.runtime, "--port", "0")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        words = (*words, *override(folder, options.subnet))
         run(folder, *words)
         run(folder, "down")
         for how, flag in (("apart", "--no-share"), ("shared", "--share")):
@@ -58,6 +64,14 @@ def main() -> int:
                 print(f"{len(chosen)} environments on {options.runtime}, {how}:")
                 measure(folder, (*words, flag), options.runtime)
     return 0
+
+
+def override(folder: Path, subnet: str | None) -> tuple[str, ...]:
+    if not subnet:
+        return ()
+    path = folder / "subnet.yaml"
+    path.write_text(f"networks: {{stack: {{ipam: {{config: [{{subnet: {subnet}}}]}}}}}}\n")
+    return ("-f", str(path))
 
 
 def measure(folder: Path, words: tuple[str, ...], runtime: str) -> None:
@@ -87,13 +101,19 @@ def in_containers(folder: Path) -> Cost:
     with engine_client() as client:
         found = containers_of(client, Layout((folder / ".gym" / "gym").resolve()))
         main = {one.id: int(client.api.inspect_container(one.id)["State"]["Pid"]) for one in found}
-        stats = [client.api.stats(one.id, stream=False)["memory_stats"] for one in found]
-        inside = [int(row[1]) for one in found for row in client.api.top(one.id)["Processes"] or []]
+        stats = [client.api.stats(one.id, stream=False, one_shot=True)["memory_stats"] for one in found]
+        inside = [pid for first in main.values() for pid in (first, *children(first))]
     used = sum(one["usage"] - one["stats"].get("total_inactive_file", 0) for one in stats) / MIB
     shims = {parent(pid) for pid in main.values()}
     held = sum(map(proportional_mib, shims))
     more = f"; by control groups {used:.0f} MiB; {len(shims)} shims of the engine {held:.0f} MiB more"
     return Cost(f"{len(found)} containers ({kinds(found)}), {len(inside)} processes", inside, more)
+
+
+def children(pid: int) -> list[int]:
+    """What the engine runs to ask for its health is none of them, for it is no child."""
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [each for one in map(int, found) for each in (one, *children(one))]
 
 
 def kinds(found: list[Container]) -> str:
