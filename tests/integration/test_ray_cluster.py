@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.ray_cluster import ROOT, WITHIN_SECONDS, Desk, Raylets, parent_of, ray_environment, until
+from tests.support.router_pages import check_pages
 
 pytestmark = pytest.mark.long  # Ray is a wheel of 79 MB, and three nodes of it start
 UP = ("up", "mcqa", "--model", "scripted", "--port", "0", "--timeout", "900")
@@ -66,6 +67,7 @@ def test_a_stack_is_looked_into_and_ended_from_any_shell(cluster: Raylets, desk:
     desk.gym(*UP, "--on", "ray")
     listed = json.loads(desk.gym("ls", "--json"))
     assert [(one["runtime"], one["state"], one["folder"]) for one in listed] == [("ray", "healthy", str(tmp_path))]
+    check_pages(json.loads(desk.gym("ps", "--json"))["router"], {"mcqa", "mcqa_simple_agent", "policy_model"})
     assert desk.gym("exec", "mcqa", "--", "sh", "-c", "echo $NEMO_GYM_CONFIG_PATH") == "mcqa\n"
     desk.gym("exec", "mcqa", "--", "sh", "-c", "exit 7", code=7)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.router_pages import check_pages
 from tests.support.slurm_cluster import SlurmCluster, slurm_cluster, wait_for, why_not
 from tests.support.slurm_stack import UserOfCluster
 
@@ -46,6 +47,9 @@ def test_a_stack_on_two_nodes_takes_the_same_words_as_one_on_this_machine(
     _assert_kept_secret(user, cluster)
     listed = [one for one in json.loads(user.type("ls", "--json")) if one["home"] == str(user.home)]
     assert [(one["runtime"], one["state"]) for one in listed] == [("slurm", "healthy")]
+
+    token = (user.home / "token").read_text("utf-8").strip()
+    check_pages(status["router"], {"mcqa", "mcqa_simple_agent", "policy_model"}, token)
 
     rows = "mcqa"  # its examples
     assert "asks for a token" in user.type("rollouts", rows, "-o", "none.jsonl", code=1)
