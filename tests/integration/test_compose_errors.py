@@ -90,7 +90,7 @@ def test_a_server_that_ends_at_each_start_is_reported_at_once_and_the_others_ser
     write_server(stand.cwd, "broken", "import nothing_of_that_name\n")
     text, states = stays_up(stand, stand.plan("fine", "broken")[0], timeout=3600)
     assert re.match(r"broken-1: ended ([3-9]|\d\d) times while it started \(exit code 1\)", text)
-    assert "has no `nothing_of_that_name`" in text
+    assert 1 <= text.count("has no `nothing_of_that_name`") <= 2  # of its last start, and not of each
     assert "gym logs broken-1 --stack demo" in text
     assert states["broken-1"] in ("restarting", "starting")
     assert "fine-1" in states

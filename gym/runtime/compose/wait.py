@@ -125,11 +125,12 @@ def retry_now(client: docker.DockerClient, containers: Iterable[Container]) -> N
                 client.api.restart(one.id, timeout=0)
 
 
-def last_words(client: docker.DockerClient, container: Container, lines: int = LAST_LINES) -> str:
+def last_words(client: docker.DockerClient, container: Container, since: float = 0.0) -> str:
+    """`since` is in seconds of the epoch."""
     import docker.errors  # noqa: PLC0415
 
     try:
-        raw: bytes = client.api.logs(container.id, stdout=True, stderr=True, tail=lines)
+        raw: bytes = client.api.logs(container.id, stdout=True, stderr=True, tail=LAST_LINES, since=since or None)
     except docker.errors.APIError:
         return ""
     return raw.decode("utf-8", "replace").strip()
@@ -154,12 +155,13 @@ def _give_up_on_early_exits(
 
 def _late_of(watch: StackHealth, container: Container, facts: Inspected | None) -> Late:
     container = as_inspected(container, facts)
+    said = facts and last_words(watch.client, container, facts.started_at)  # each start says the same
     return Late(
         replica_id(container, watch.plan),
         state_of(container, answers=False),
         max(0.0, time.time() - facts.started_at) if facts and facts.started_at else 0.0,
         detail_of(container, facts),
-        last_words(watch.client, container),
+        said or last_words(watch.client, container),
     )
 
 
