@@ -46,8 +46,8 @@ def addresses_in_containers(plan: Plan) -> Addresses:
 
 
 def addresses_here(router: str, folder: str) -> Addresses:
-    """For programs on the same machine. `router` is `host:port`; a local stack's broker does not publish its own."""
-    return Addresses(router, "", PROMETHEUS_URL, "http://127.0.0.1:16686", f"{folder}/dashboards")
+    """For programs on the same machine. `router` is its URL; a local stack's broker does not publish its own."""
+    return Addresses(router.rpartition("//")[2], "", PROMETHEUS_URL, "http://127.0.0.1:16686", f"{folder}/dashboards")
 
 
 def observability_files(plan: Plan, pieces: Mapping[str, str], where: Addresses) -> dict[str, str]:

@@ -200,6 +200,7 @@ function show() {
       if (again) timer = setTimeout(() => untilVisible().then(show), ASK_AGAIN);
     } catch (error) {
       showTrouble(error.message);
+      if (!drawn) $("runs-body").replaceChildren(make("p", "tools", link("/view/runs", "‹ all runs")));
     }
   });
   return showing;
