@@ -181,7 +181,7 @@ class Agent(Server):
 
     def routes(self) -> list[Route]:
         return [
-            Route("/run", self._on_run, "A verified rollout of one row", Row, VerifyResponse),
+            Route("/run", self._on_run, "A verified rollout of one row", Row, VerifyResponse, raw=True),
             Route("/v1/responses", self._on_responses, "The loop alone, without seed and verify", CreateParams),
             Route("/aggregate_metrics", self._on_aggregate, "Metrics over verify replies"),
         ]
@@ -192,7 +192,7 @@ class Agent(Server):
         await self.http.aclose()
 
     async def _on_run(self, call: Call) -> Answer:
-        row = parse_run(call.body)
+        row = call.read(parse_run)
         policy = self._policy_of(call, row.fields)
         row = without_policy(row)
         async with self._rollout(call, call.rollout_id or _own_id(row.fields), policy) as rollout:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
 from gym.server.call_counts import CallCounts
@@ -24,6 +24,7 @@ from gym.wire.pieces import Body, body_size, join_body
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+T = TypeVar("T")
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -57,6 +58,17 @@ class Call:
     def seconds_left(self, most: float) -> float:
         """Until the caller stops waiting, or `most`."""
         return most if self.timeout is None else min(most, self.began + self.timeout - time.monotonic())
+
+    def read(self, parse: Callable[[bytes], T]) -> T:
+        """The body, parsed. One with broken text cannot be: it is repaired then. For routes that are `raw`."""
+        try:
+            return parse(self.body)
+        except RolloutError:
+            repaired = repair_body(self.body)
+            if repaired == self.body:
+                raise
+            self.body = repaired
+            return parse(repaired)
 
     def header(self, name: bytes) -> bytes | None:
         return next((value for key, value in self.headers if key == name), None)
@@ -92,6 +104,7 @@ class Route:
     request: type[BaseModel] | None = None
     response: type[BaseModel] | None = None
     method: str = "POST"
+    raw: bool = False  # the handler has the body by `call.read`: to look for broken text costs as much as to parse it
 
 
 CURRENT: ContextVar[Call | None] = ContextVar("call", default=None)  # what is being served, for calls that it causes
@@ -108,6 +121,7 @@ class HotRoutes:
     find_route: Callable[[str, str], Handler | None] | None = None  # of what is not in `routes`, by method and path
     mask: Callable[[RolloutError], RolloutError] | None = None  # takes the server's own secrets out of a failure
     quiet: Mapping[tuple[str, str], Callable[[], Answer]] = field(default_factory=dict)  # neither counted nor timed
+    raw: frozenset[tuple[str, str]] = frozenset()
     counts: CallCounts = field(default_factory=CallCounts)
     in_flight: int = field(default=0)
 
@@ -160,7 +174,7 @@ class HotRoutes:
         caller, began = CallerWatch(), time.perf_counter()
         try:
             body = await (read_body(receive) if exchange is None else exchange.read_body(receive))
-            call.body = repair_body(body)
+            call.body = body if (call.method, call.path) in self.raw else repair_body(body)
             read_rollout_headers(call)
             caller.watch(receive, call.timeout)
             CURRENT.set(call)

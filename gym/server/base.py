@@ -202,6 +202,7 @@ class ServerApp:
         self.server = server
         self._hot = hot = HotRoutes(cold, server.name, server.role, table, find, server.own_secrets.mask_failure)
         hot.counts.instances = settings.instances
+        hot.raw = frozenset((route.method, route.path) for route in routes if route.raw)
         hot.quiet = _quiet_routes(server, lambda: hot.counts.view(hot.in_flight, server._calls_made()))
         return hot
 

@@ -22,7 +22,7 @@ from gym.server.merged_trace import MergedTrace
 from gym.server.siblings import Siblings
 from gym.server.trace_store import CaptureLimits, RecordedCall, Trace, TraceStore, owned_by_another, trace_lost
 from gym.wire.failures import RolloutError
-from gym.wire.json_text import write_json
+from gym.wire.json_text import repair_body, write_json
 from gym.wire.model_calls import DIALECTS, rllm_record, tokens_of_reply
 from gym.wire.pieces import join_body
 
@@ -100,7 +100,7 @@ class Capture:
             trace.in_flight -= 1
             seconds = time.monotonic() - began
             recorded = RecordedCall(call.path, started_at, seconds, status, stream)
-            self.store.add(trace, recorded, call.body, reply)
+            self.store.add(trace, recorded, repair_body(call.body), reply)
 
     # Which session, and whose.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import orjson
@@ -102,7 +103,7 @@ class Model(Server):
 
     def routes(self) -> list[Route]:
         return [
-            Route("/v1/responses", self.capture.recorded(self._on_responses), "OpenAI Responses"),
+            Route("/v1/responses", self.capture.recorded(self._on_responses), "OpenAI Responses", raw=True),
             Route("/v1/chat/completions", self.capture.recorded(self._on_chat), "OpenAI Chat Completions"),
             Route("/v1/messages", self.capture.recorded(self._on_messages), "Anthropic Messages"),
             Route("/v1/messages/count_tokens", self._on_count, "About how many tokens a Messages request has"),
@@ -121,7 +122,7 @@ class Model(Server):
         await self.capture.aclose()
 
     async def _on_responses(self, call: Call) -> Answer:
-        body = parse_body(call.body, items=True)
+        body = call.read(parse_request)
         check_input(body.get("input"))
         check_objects(body, "tools", required=False)
         check_mappings(body, ("reasoning", "text", "metadata"))
@@ -210,10 +211,14 @@ class Model(Server):
         return policy
 
 
-def parse_body(raw: bytes, *, items: bool = False) -> Body:
-    """`items`: their long arrays may stay unread."""
+def parse_request(raw: bytes) -> Body:
+    """Of Responses: the long arrays of its items may stay unread."""
+    return parse_body(raw, partial(read_with_items, kind="row"))
+
+
+def parse_body(raw: bytes, read: Callable[[bytes], Any] = orjson.loads) -> Body:
     try:
-        body = read_with_items(raw, "row") if items else orjson.loads(raw)
+        body = read(raw)
     except orjson.JSONDecodeError as error:
         raise RolloutError("row", f"body: not JSON: {error}") from None
     if not isinstance(body, dict):

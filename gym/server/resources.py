@@ -155,7 +155,7 @@ class ResourcesServer(Server, Generic[S]):
     def routes(self) -> list[Route]:
         own = [
             Route("/seed_session", self._on_seed, "Open a session for a row", self._seed.model),
-            Route("/verify", self._on_verify, "Score a finished rollout", self._verify.model, VerifyResponse),
+            Route("/verify", self._on_verify, "Score a finished rollout", self._verify.model, VerifyResponse, raw=True),
             Route("/close_session", self._on_close, "Drop the session"),
             Route("/aggregate_metrics", self._on_aggregate, "Metrics over verify replies"),
             Route("/reverify_mode", self._on_reverify_mode, "Whether /verify may be repeated", method="GET"),
@@ -256,7 +256,7 @@ class ResourcesServer(Server, Generic[S]):
         session = self.sessions.find(session_id) if session_id else None
         if session is None and session_id and self._verify.wants_state:
             raise self._lost()
-        request = self._verify.parse(call.body)
+        request = call.read(self._verify.parse)
         if self.config.expose_tools_over_mcp:
             mcp.take_prefixes_off(request, self.name)
         outcome = await self._run_verify(request, session.state if session else None)
@@ -267,7 +267,7 @@ class ResourcesServer(Server, Generic[S]):
 
     async def _verify_shared(self, shared: SharedSessions, call: Call, session_id: str) -> Answer:
         """The state goes with the reward; the reward is remembered for a while, for a caller that did not get it."""
-        request = self._verify.parse(call.body)
+        request = call.read(self._verify.parse)
         if self.config.expose_tools_over_mcp:
             mcp.take_prefixes_off(request, self.name)
         left: list[Any] = []

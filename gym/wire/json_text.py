@@ -15,7 +15,7 @@ from pydantic_core import to_json
 ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
-HALF_ESCAPE: Final = re.compile(rb"\\(?=u[dD])")
+HALF_ESCAPE: Final = re.compile(rb"\\u[dD]")
 HALF: Final = re.compile(r"[\ud800-\udfff]")
 EVERY: Final = 1024  # bytes: what is more frequent is not rare
 SHORT: Final = 16 * 1024
