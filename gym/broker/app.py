@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from gym.broker import lifecycle
 from gym.broker.config import authenticate
 from gym.broker.errors import RequestRefused, Unavailable
-from gym.broker.request_spans import serve_traced
 from gym.broker.routes import build_routes, command_routes, file_routes, sandbox_routes, terminal_routes
 from gym.broker.routes.request import Handler, Request, json_answer, read_request, refusal, serve
 from gym.broker.service import Broker
 from gym.errors import GymError
-from gym.http.tracing import TRACING
+from gym.http.tracing import TRACING, Tracer
 from gym.server.asgi import Answer, Receive, Scope, Send, send_answer
 from gym.wire.failures import RolloutError
+from gym.wire.sandbox import name_call
 
 log = logging.getLogger("gym.broker")
 ROUTES: dict[str, Handler] = {
@@ -90,3 +91,20 @@ def find_route(request: Request) -> Handler:
     if handler is None:
         raise RequestRefused(f"no such route: {exact[:200]}; docs/sandboxes.md lists what there is", 404)
     return handler
+
+
+async def serve_traced(tracer: Tracer, request: Request, handler: Handler, send: Send) -> None:
+    """With a span for the request, below that of its caller."""
+    verb, sandbox = name_call(request.method, "/".join(request.parts))
+    facts = {"gym.sandbox.id": sandbox, "gym.sandbox.provider": request.broker.provider.name}
+    with tracer.span(verb, "server", facts, caller=list(request.headers.items())) as span:
+
+        async def watched(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                span.set({"http.response.status_code": status})
+                if status >= 500:
+                    span.fail("sandbox", "")
+            await send(message)
+
+        await serve(request, handler, watched)

@@ -25,7 +25,7 @@ from gym.broker.providers.docker.errors import (
 )
 from gym.broker.providers.docker.hijack import Attached
 from gym.broker.providers.docker.image_name import parse_reference
-from gym.broker.providers.docker.image_use import ImageUse
+from gym.broker.providers.docker.image_store import ImageUse
 from gym.broker.providers.docker.registry_auth import all_auths, registry_auth
 from gym.errors import InfraError, UserError
 from tests.support.sandbox_docker import VERSION, engine_that, reply

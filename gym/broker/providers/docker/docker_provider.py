@@ -30,8 +30,7 @@ from gym.broker.providers.docker.engine_events import disk_seen, watch_disks, wa
 from gym.broker.providers.docker.errors import BadSpec, explain_create
 from gym.broker.providers.docker.garbage import collect, is_ours, names_of
 from gym.broker.providers.docker.hijack import Attached
-from gym.broker.providers.docker.image_store import ImageFacts, ImageStore, fork_name
-from gym.broker.providers.docker.image_use import ImageUse
+from gym.broker.providers.docker.image_store import ImageFacts, ImageStore, ImageUse, fork_name
 from gym.broker.providers.docker.network import Attachment, Networks
 from gym.broker.providers.docker.volume import ROLE as HELPER_ROLE
 from gym.broker.providers.docker.volume import VOLUMES, HelperVolume

@@ -8,14 +8,13 @@ from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 from gym.broker.channel.channel import UNHEARD, PipeChannel, open_channel
-from gym.broker.provider import Tags
+from gym.broker.provider import Channel, Tags
 from gym.broker.providers.docker.create_body import HELPER_AT, container_name, exec_body, retagged_name
 from gym.broker.providers.docker.engine_client import EngineClient, EngineRefused, EngineSilent
 from gym.broker.providers.docker.errors import explain_create
 from gym.broker.providers.docker.hijack import Attached
 from gym.broker.providers.docker.image_store import ImageFacts, ImageStore, fork_name
 from gym.broker.providers.docker.network import Attachment, Networks
-from gym.broker.providers.docker.tree_copy import copy_tree
 from gym.broker.providers.docker.volume import measure_volumes
 from gym.broker.providers.open_sandbox import RemoteSandbox
 from gym.wire.failures import RolloutError
@@ -23,6 +22,7 @@ from gym.wire.sandbox import SandboxSpec
 
 GONE_SECONDS: Final = 60.0
 LOOK_EVERY: Final = 0.05
+PART: Final = 4 << 20  # of a file that is copied into a fork
 ALONE: Final = 2  # processes: the helper, and who lists them
 KILLED, NO_MEMORY = "137", "70"  # exit codes of the first process: by SIGKILL; the helper's own word for it
 NEWS_SECONDS: Final = 1.0  # the engine reports a container's end a little after its pipes close
@@ -219,7 +219,7 @@ class DockerSandbox(RemoteSandbox):
         paths = [*self._spec.mounts, *(["/tmp"] if self._spec.read_only and "/tmp" not in self._spec.mounts else [])]
         try:
             for path in paths:
-                await copy_tree(self._channel, made.channel, path)
+                await _copy_tree(self._channel, made.channel, path)
         except BaseException:
             await made.remove()
             raise
@@ -259,3 +259,22 @@ async def remove_container(engine: EngineClient, container: str) -> None:
             if loop.time() > deadline:
                 raise
         await asyncio.sleep(LOOK_EVERY)  # it is being removed by the engine itself, or a layer of it is still busy
+
+
+async def _copy_tree(source: Channel, target: Channel, path: str) -> None:
+    """Through their channels: tmpfs is not part of an image."""
+    for entry in await source.list(path, recursive=True):
+        where = entry.path if entry.path.startswith("/") else f"{path.rstrip('/')}/{entry.path}"
+        if entry.kind == "dir":
+            await target.make_dir(where, mode=entry.mode & 0o7777)
+        elif entry.kind == "link":
+            await target.make_link(where, entry.target or "")
+        elif entry.kind == "file":
+            await _copy_file(source, target, where, entry.size, entry.mode & 0o7777)
+            await target.set_times(where, entry.mtime)
+
+
+async def _copy_file(source: Channel, target: Channel, path: str, size: int, mode: int) -> None:
+    await target.write_file(path, await source.read_file(path, length=PART), mode=mode)
+    for offset in range(PART, size, PART):
+        await target.write_file(path, await source.read_file(path, offset=offset, length=PART), append=True)

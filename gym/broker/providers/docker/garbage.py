@@ -9,8 +9,7 @@ from gym import labels
 from gym.broker.providers.docker.engine_client import EngineClient, EngineRefused
 from gym.broker.providers.docker.engine_events import used_share
 from gym.broker.providers.docker.image_build import REPOSITORY
-from gym.broker.providers.docker.image_store import FORKS, ImageStore
-from gym.broker.providers.docker.image_use import ImageUse
+from gym.broker.providers.docker.image_store import FORKS, ImageStore, ImageUse
 
 NAMES: Final = {  # how those of each kind begin
     "built": (f"{REPOSITORY}:", f"{REPOSITORY}@"),

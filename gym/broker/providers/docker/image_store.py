@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
+import time
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
+
+import orjson
 
 from gym import labels
 from gym.broker.provider import Progress, Tags
@@ -14,20 +19,61 @@ from gym.broker.providers.docker.engine_client import EngineClient, EngineRefuse
 from gym.broker.providers.docker.errors import ImageMissing, explain_disk, explain_pull
 from gym.broker.providers.docker.image_build import build_image, build_tag
 from gym.broker.providers.docker.image_name import ImageReference, parse_reference
-from gym.broker.providers.docker.image_use import ImageUse
 from gym.broker.providers.docker.registry_auth import registry_auth
 from gym.errors import InfraError
+from gym.files import write_atomically
 from gym.wire.sandbox import Build, SandboxSpec
 
 PULLS_AT_ONCE: Final = 3
 BUILDS_AT_ONCE: Final = 2
 COMMIT_SECONDS: Final = 600.0
 FORKS: Final = "gym-fork"
+WRITE_EVERY: Final = 30.0
 
 
 class ImageFacts(NamedTuple):
     id: str
     env: frozenset[str]  # names that it sets
+
+
+class ImageUse:
+    """Image id -> when last used; `pulled` are those that only this provider brought here. Kept in a file."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._used: dict[str, float] = {}
+        self.pulled: set[str] = set()
+        self._written = 0.0
+        self._read()
+
+    def use(self, image: str, *, pulled: bool = False) -> None:
+        self._used[image] = time.time()
+        if pulled:
+            self.pulled.add(image)
+        if pulled or time.monotonic() - self._written > WRITE_EVERY:
+            self.write()
+
+    def last_used(self, image: str) -> float:
+        return self._used.get(image, 0.0)
+
+    def forget(self, image: str) -> None:
+        self._used.pop(image, None)
+        self.pulled.discard(image)
+
+    def write(self) -> None:
+        self._written = time.monotonic()
+        if self._path is None:
+            return
+        with contextlib.suppress(OSError):  # a folder that cannot be written costs an order, not a sandbox
+            write_atomically(self._path, orjson.dumps({"used": self._used, "pulled": sorted(self.pulled)}).decode())
+
+    def _read(self) -> None:
+        try:
+            tree = orjson.loads(self._path.read_bytes()) if self._path else {}
+            self._used = {str(key): float(value) for key, value in tree.get("used", {}).items()}
+            self.pulled = {str(one) for one in tree.get("pulled", ())}
+        except (OSError, ValueError, TypeError, AttributeError):
+            self._used, self.pulled = {}, set()  # a torn file costs an order, not an image
 
 
 class ImageStore:
