@@ -53,7 +53,12 @@ class Typed:
         process = self.start("rollouts", *words, "--max-attempts", "20")
         output, total = self.folder / f"{name}.jsonl", 5 * REPEATS
         if disturb:
-            until(lambda: output.is_file() and len(output.read_bytes().splitlines()) >= total // 10)
+            try:
+                until(lambda: output.is_file() and len(output.read_bytes().splitlines()) >= total // 10)
+            except AssertionError as error:
+                process.send_signal(signal.SIGINT)
+                said = process.communicate(timeout=SECONDS)
+                raise AssertionError(f"{name}: {said}\n{self.gym('ps')}") from error
             assert process.poll() is None
             disturb()
         out, err = process.communicate(timeout=4 * SECONDS)
