@@ -7,6 +7,7 @@ from typing import Final
 STACK: Final = "gym.stack"
 STACK_DIR: Final = "gym.stack-dir"
 INSTANCE: Final = "gym.instance"
+INSTANCES: Final = "gym.instances"  # of a container that several share: JSON, the digest of each by its name
 TYPE: Final = "gym.type"
 REPLICA: Final = "gym.replica"
 DIGEST: Final = "gym.config-digest"
@@ -59,7 +60,7 @@ ENV_CATALOG: Final = "GYM_STACK_CATALOG"  # folder of gym.wire.catalog_copy, for
 ENV_RESULTS: Final = "GYM_RESULTS"  # folder with collected rollouts, for the console
 ENV_CONSOLE: Final = "GYM_CONSOLE_CONFIG"  # path of what the console shows (gym.render.console_document)
 ENV_PATH: Final = "GYM_PATH"  # more folders to look for servers in
-ENV_CACHE: Final = "GYM_CACHE_DIR"  # environments of local servers, which can be made again
+ENV_CACHE: Final = "GYM_CACHE_DIR"  # environments of local servers, which are rebuilt when they are gone
 
 # The /healthz text and the exit code of a server whose event loop is blocked.
 BLOCKED: Final = "its event loop is blocked"
@@ -71,6 +72,7 @@ HEADER_TIMEOUT: Final = "x-gym-timeout"  # seconds left; relative, so clocks nee
 HEADER_ERROR: Final = "x-gym-error"  # the kind of a failure, so a caller need not parse the body
 HEADER_PEER: Final = "x-gym-peer"  # the token of labels.ENV_PEER_TOKEN; it never leaves the stack
 HEADER_SDK: Final = "x-gym-sdk"  # the SDK version of the agent that made a rollout
+HEADER_STEPS: Final = "x-gym-steps"  # how long each call of an agent's loop took (gym.wire.step_times)
 HEADER_DEPTH: Final = "x-gym-depth"  # how many agents are nested above this request
 HEADER_STREAM: Final = "x-gym-stream"  # the id of a stream of groups, for the client that controls it
 HEADER_POLICY: Final = "x-gym-policy"  # in a reply: the endpoint that the rollout brought along was used or passed on

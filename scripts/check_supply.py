@@ -79,7 +79,7 @@ def read_requirements(path: Path, faults: list[str]) -> list[LockedPackage]:
         said = " ".join(word for word in words if not word.startswith("--hash"))
         pinned, hashes = PINNED.fullmatch(said), [word for word in words if word.startswith("--hash")]
         if pinned is None:
-            faults.append(f"{place}: {said!r} is no package with one version (name==1.2.3). Run scripts/lock")
+            faults.append(f"{place}: {said!r} is not a package with one version (name==1.2.3). Run scripts/lock")
         elif not hashes or not all(HASHED.fullmatch(one) for one in hashes):
             faults.append(f"{place}: {pinned['name']} has no sha256 hashes, or others beside them. Run scripts/lock")
         else:
@@ -132,7 +132,7 @@ def licence_faults(
 def advisory_faults(locks: Mapping[str, Sequence[LockedPackage]], snapshot: Mapping[str, Any]) -> Iterator[str]:
     """Versions that the last audit found a hole in, but for those with a reason to live with it."""
     if snapshot.get("format") != "gym-advisories" or snapshot.get("version") != 1:
-        yield f"{ADVISORIES} is no snapshot of advisories, or of another version"
+        yield f"{ADVISORIES} is not a snapshot of advisories, or of another version"
         return
     accepted = {one["id"]: one["reason"] for one in snapshot["accepted"]}
     for advisory in snapshot["advisories"]:

@@ -12,7 +12,7 @@ PREFACE = """# Audits
 
 What `gym audit NAME` measures of every environment, written by `scripts/audits`. Right answers score full; empty,
 random, copied, injected, hostile, oversized and odd ones score nothing, or no more than a declared floor; bad rows
-get a reward or a 422 that names the field; texts with lone surrogates get a reward, bytes that are no UTF-8 that or a
+get a reward or a 422 that names the field; texts with lone surrogates get a reward, bytes that are not UTF-8 that or a
 422; the same body scores the same again, right or wrong, and among a hundred at once (a dozen where a verify starts
 containers). Where that does not hold, the last column says so.
 

@@ -11,16 +11,17 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from gym.cli.oracle_answers import answer_of
 from gym.config import find_server, own_fields
+from gym.files import write_atomically
+from gym.server.cases import CASES, Case, load_cases
 
 ROOT = Path(__file__).resolve().parents[1]
 RESOURCES = ROOT / "servers" / "resources"
 GYM = Path(sys.executable).with_name("gym")
-MADE = ("function_call", "message", "reasoning")
 ID = re.compile(r"\b(resp|msg|call|rs|fc)_[0-9a-f]{32}\b")
 PLACE = re.compile(r"\b(127\.0\.0\.1|localhost):\d{2,5}\b")
 KEPT = ("key", "agent", "reward", "attempt", "model", "tokens")  # of the collector's own record
@@ -51,7 +52,7 @@ def _make(name: str) -> bool:
         settings = _settings(name, oracles)
         if oracles:
             answers = here / "answers.jsonl"
-            answers.write_text("".join(json.dumps(_answer(case)) + "\n" for case in oracles), "utf-8")
+            answers.write_text("".join(json.dumps(answer_of(case)) + "\n" for case in oracles), "utf-8")
             settings.append(f"++policy_model.responses_api_models.scripted.answers={answers}")
         try:
             _gym(here, "up", name, *settings, "--model", "scripted", "--runtime", "local", "--port", "0")
@@ -66,56 +67,23 @@ def _make(name: str) -> bool:
     return True
 
 
-def _oracles(folder: Path) -> list[dict[str, Any]]:
+def _oracles(folder: Path) -> list[Case]:
     """The oracle case of each example row that has one."""
-    cases = _lines(folder / "data" / "verifier_cases.jsonl")
     asked = [row["responses_create_params"]["input"] for row in _lines(folder / "data" / "example.jsonl")]
     return [
         case
-        for case in cases
-        if case.get("oracle")
-        and "response" in case["request"]
-        and case["request"]["responses_create_params"].get("input") in asked
+        for case in (load_cases(folder / CASES) if (folder / CASES).is_file() else ())
+        if case.oracle and "response" in case.request and case.request["responses_create_params"].get("input") in asked
     ]
 
 
-def _settings(name: str, oracles: list[dict[str, Any]]) -> list[str]:
+def _settings(name: str, oracles: list[Case]) -> list[str]:
     """What the oracle cases are configured with: a recorded web, a strict mode; the scripted policy judges, too."""
-    config = dict(oracles[0].get("config", {})) if oracles else {}
+    config = dict(oracles[0].config) if oracles else {}
     if "judge_model_server" in {**own_fields(find_server(name, [ROOT])), **config}:
         judge = {"type": "responses_api_models", "name": "policy_model"}
         config |= {"judge_model_server": judge, "judge_may_be_policy": True}
     return [f"++{name}.resources_servers.{name}.{key}={json.dumps(value)}" for key, value in config.items()]
-
-
-def _answer(case: dict[str, Any]) -> dict[str, Any]:
-    """A line for the scripted policy: call ids in order, tool outputs left to the tools."""
-    turns: list[list[dict[str, Any]]] = []
-    speaking = False
-    for item in _model_items(case):
-        made = item.get("type", "message") in MADE and item.get("role", "assistant") == "assistant"
-        if made and not speaking:
-            turns.append([])
-        if made:
-            calls = sum(one["type"] == "function_call" for turn in turns for one in turn)
-            fresh = {"call_id": f"call_{calls + 1}"} if item.get("type") == "function_call" else {}
-            turns[-1].append({"type": "message", **item, **fresh})
-        speaking = made
-    return {
-        "input": case["request"]["responses_create_params"]["input"],
-        "turns": turns,
-        "judge": case.get("judge", []),
-    }
-
-
-def _model_items(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The steps of a case are calls that its response may leave out."""
-    output = case["request"]["response"]["output"]
-    if not any(item.get("type") == "function_call" for item in output):
-        for step in case.get("steps", ()):
-            yield {"type": "function_call", "name": step["tool"], "arguments": json.dumps(step.get("arguments", {}))}
-            yield {"type": "function_call_output"}
-    yield from output
 
 
 def _write(data: Path, here: Path) -> None:
@@ -126,12 +94,11 @@ def _write(data: Path, here: Path) -> None:
         raise subprocess.CalledProcessError(1, [str(GYM), "rollouts"], f"{len(rollouts)} of {rows} rows", failures)
     for one in rollouts:
         one["_gym"] = {key: value for key, value in one["_gym"].items() if key in KEPT}
-    _replace(
-        data / "example_rollouts.jsonl",
-        "".join(json.dumps(_steady(one, {}), ensure_ascii=False) + "\n" for one in rollouts),
-    )
+    lines = "".join(json.dumps(_steady(one, {}), ensure_ascii=False) + "\n" for one in rollouts)
+    write_atomically(data / "example_rollouts.jsonl", lines, mode=0o644)
     metrics = json.loads((here / "r_aggregate_metrics.json").read_text("utf-8"))
-    _replace(data / "example_metrics.json", json.dumps(_steady(metrics, {}), indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(_steady(metrics, {}), indent=2, ensure_ascii=False) + "\n"
+    write_atomically(data / "example_metrics.json", text, mode=0o644)
 
 
 def _steady(value: Any, ids: dict[str, str]) -> Any:
@@ -159,12 +126,6 @@ def _environment() -> dict[str, str]:
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()] if path.is_file() else []
-
-
-def _replace(path: Path, text: str) -> None:
-    half = path.with_name(path.name + ".half")
-    half.write_text(text, "utf-8")
-    half.replace(path)
 
 
 if __name__ == "__main__":

@@ -130,10 +130,6 @@ def read_config(environ: Mapping[str, str]) -> BrokerConfig:
         ) from None
 
 
-def token_digest(token: str) -> str:
-    return sha256(token.encode()).hexdigest()
-
-
 def authenticate(config: BrokerConfig, header: bytes | None) -> BrokerCaller:
     """Compares every digest in constant time, so that the time taken reveals nothing."""
     scheme, _, token = (header or b"").partition(b" ")

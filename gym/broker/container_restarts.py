@@ -37,7 +37,7 @@ NUMBER: Final = "com.docker.compose.container-number"
 EVENTS: Final = ("die", "kill", "stop", *sorted(GONE))
 NOTES: Final = "ended.json"
 LOOK_SECONDS: Final = 5.0  # between two looks without an event
-SOON_SECONDS: Final = 0.5  # while an ended container is not due yet
+SOON_SECONDS: Final = 0.5  # while a command works on the stack, or after an error
 AGAIN_SECONDS: Final = 1.0
 log = logging.getLogger("gym.broker")
 
@@ -98,25 +98,26 @@ class ContainerRestarter:
         while True:
             self._news.clear()
             try:
-                waiting = await self._look(engine)
+                pause = await self._look(engine)
             except (GymError, ValueError, KeyError, TypeError) as error:
                 log.warning("an ended container could not be restarted: %s", error)
-                waiting = True
-            await wait_for_event(self._news, SOON_SECONDS if waiting else LOOK_SECONDS)
+                pause = SOON_SECONDS
+            await wait_for_event(self._news, pause)
 
-    async def _look(self, engine: EngineClient) -> bool:
-        """True when an ended container is left that is not due yet."""
+    async def _look(self, engine: EngineClient) -> float:
+        """Seconds until the next look is worth while, if no event comes before."""
         wanted = read_wanted(self._folder)
         if wanted is None or wanted.down or wanted.project != self._project or self._is_commanded():
             self._trials.see((), 0.0)
-            return wanted is not None and not wanted.down
+            return SOON_SECONDS if wanted is not None and not wanted.down else LOOK_SECONDS
         ended = find_ended(await self._members(engine), wanted, self._notes)
         now = asyncio.get_running_loop().time()
         self._trials.see(ended, now)
-        due = [one for one in ended if self._trials.is_due(one, self._notes, now)]
-        for one in due:
-            await self._start(engine, one)
-        return len(due) < len(ended)
+        waits = {one: self._trials.due_in(one, self._notes, now) for one in ended}
+        for one, seconds in waits.items():
+            if seconds <= 0:
+                await self._start(engine, one)
+        return min([LOOK_SECONDS, *(seconds for seconds in waits.values() if seconds > 0)])
 
     async def _start(self, engine: EngineClient, one: StackContainer) -> None:
         path = f"/containers/{one.id}"

@@ -69,7 +69,7 @@ def engine_failure(error: BaseException) -> RolloutError:
     if isinstance(error, RolloutError):
         return error
     if isinstance(error, asyncio.IncompleteReadError | InfraError | OSError | TimeoutError):
-        return Unavailable(f"the sandbox engine: {error or type(error).__name__}")
+        return Unavailable(f"the sandbox engine: {str(error) or type(error).__name__}")
     return RolloutError("sandbox", f"{type(error).__name__}: {error}", retryable=False)
 
 

@@ -70,7 +70,7 @@ REASONS: Final[Mapping[str, str]] = {
     "shmsize": "ask for a tmpfs on /dev/shm by `mounts`",
     "readonlyrootfs": "it is `read_only`",
     "autoremove": "every sandbox is removed at its end",
-    "restartpolicy": "a sandbox that ended is not started again",
+    "restartpolicy": "a sandbox that ended is not restarted",
     "logconfig": "a sandbox has no log; commands return their output",
     "storageopt": "disk is asked for by `limits.disk`",
     "name": "names are given by the broker",

@@ -118,7 +118,8 @@ def image_failure(error: Exception, spec: SandboxSpec) -> RolloutError:
     """Without `retry_after`: what a registry refuses now it refuses in a second as well."""
     if isinstance(error, RolloutError):
         return error
-    what = f"the image {spec.image or 'of this build'} could not be pulled or built: {error or type(error).__name__}"
+    why = str(error) or type(error).__name__
+    what = f"the image {spec.image or 'of this build'} could not be pulled or built: {why}"
     return RolloutError("sandbox", what, retryable=True, status=503)
 
 

@@ -151,7 +151,7 @@ async def ping(broker: Broker) -> None:
             async with asyncio.timeout(10.0):
                 broker.engine_seconds = await broker.provider.ping()
         except Exception as error:  # noqa: BLE001 (no answer, in whatever form)
-            broker.breaker.failed(f"it does not answer: {error or type(error).__name__}")
+            broker.breaker.failed(f"it does not answer: {str(error) or type(error).__name__}")
         else:
             if broker.breaker.state == "half-open":
                 broker.breaker.succeeded()
@@ -164,7 +164,7 @@ async def collect_garbage(broker: Broker) -> None:
         await asyncio.sleep(settings.gc_seconds)
         try:
             freed = await broker.provider.collect_garbage(settings.disk_low, settings.disk_high)
-        except Exception as error:  # noqa: BLE001 (tried again in a minute)
+        except Exception as error:  # noqa: BLE001 (retried in a minute)
             log.warning("old images could not be removed: %s", error)
             continue
         if freed:
@@ -175,7 +175,7 @@ async def collect_garbage(broker: Broker) -> None:
 async def prefetch(broker: Broker, image: str, grant: Grant) -> None:
     try:
         await broker.images.need(broker.policy(SandboxSpec(image=image), grant), float("inf"))
-    except Exception as error:  # noqa: BLE001 (raised again for the request that needs the image)
+    except Exception as error:  # noqa: BLE001 (re-raised for the request that needs the image)
         log.warning("the image %s could not be fetched ahead: %s", image, error)
         broker.audit.note("prefetch", image=image, outcome="failed", why=str(error))
     else:

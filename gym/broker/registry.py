@@ -170,10 +170,6 @@ class SandboxRegistry:
         while len(self._gone) > REMEMBERED:
             self._gone.popitem(last=False)
 
-    def was_removed(self, sandbox_id: str, caller: BrokerCaller) -> bool:
-        gone = self._gone.get(sandbox_id)
-        return gone is not None and caller.may_see(gone.instance)
-
     def count(self, instance: str) -> int:
         """Those being made count too: else a burst would pass the limit."""
         return self._making.get(instance, 0) + self._counts[instance]
@@ -190,5 +186,5 @@ def new_id() -> str:
 
 
 def id_of_request(instance: str, request_id: str) -> str:
-    """The same request makes the same sandbox, even when the broker was started again in between."""
+    """The same request makes the same sandbox, even when the broker was restarted in between."""
     return "sb" + hashlib.sha256(f"{instance}\0{request_id}".encode()).hexdigest()[:14]

@@ -14,7 +14,7 @@ from gym.wire.stack_names import CONSOLE, ROUTER, SANDBOX
 from gym.wire.wanted import Wanted
 
 KILLED: Final = 137
-SETTLE_SECONDS: Final = 1.0  # the engine reports `die` first and `stop` a moment later
+SETTLE_SECONDS: Final = 0.5  # the engine reports `die` first and `stop` a moment later
 ASKED_SECONDS: Final = 5.0  # the same, after a signal to end
 MADE_SECONDS: Final = 10.0  # Compose makes a container first and starts it afterwards
 FIRST_WAIT: Final = 2.0
@@ -76,11 +76,12 @@ class RestartHistory:
         present = {one.id for one in ended}
         self._seen = {id: self._seen.get(id, now) for id in present}
 
-    def is_due(self, one: StackContainer, notes: ContainerEvents, now: float) -> bool:
+    def due_in(self, one: StackContainer, notes: ContainerEvents, now: float) -> float:
+        """Seconds until it may be started; at most 0: it may be now."""
         made = one.state == "created"
         settle = MADE_SECONDS if made else ASKED_SECONDS if one.id in notes.asked else SETTLE_SECONDS
         count, last = self._trials.get(one.name, (0, float("-inf")))
-        return now - self._seen[one.id] >= settle and now - last >= wait_after(count)
+        return max(self._seen[one.id] + settle, last + wait_after(count)) - now
 
     def started(self, one: StackContainer, now: float) -> None:
         count, last = self._trials.get(one.name, (0, float("-inf")))
@@ -96,8 +97,9 @@ def wait_after(count: int) -> float:
 
 def find_ended(members: Iterable[StackContainer], wanted: Wanted, notes: ContainerEvents) -> list[StackContainer]:
     """Those that the stack wants and no person stopped, judged by their labels; the lowest numbers first."""
-    single = (ROUTER, CONSOLE, SANDBOX, *wanted.sidecars)
-    sizes = {one.name: one.replicas for one in wanted.services} | dict.fromkeys(single, 1)
+    shared = {one.shared for one in wanted.services if one.shared and one.replicas}
+    single = (ROUTER, CONSOLE, SANDBOX, *wanted.sidecars, *shared)
+    sizes = {one.name: one.own_replicas for one in wanted.services} | dict.fromkeys(single, 1)
     found: list[StackContainer] = []
     groups: dict[str, list[StackContainer]] = {}
     for one in members:

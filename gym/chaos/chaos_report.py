@@ -51,7 +51,7 @@ class ChaosReport:
         counts = {"lost": one.lost, "doubled": one.doubled, "with another reward": one.wrong, "failed": one.failed}
         found = [f"{count} rollouts {what}" for what, count in counts.items() if count]
         found += [f"  {example}" for example in one.examples]
-        found += [f"never whole again after {fault.name} of {fault.victim}" for fault in self.never_back]
+        found += [f"never healthy again after {fault.name} of {fault.victim}" for fault in self.never_back]
         return [*found, *(f"grown: {line}" for line in self.leaks), *(f"left behind: {line}" for line in self.orphans)]
 
     @property

@@ -40,6 +40,11 @@ class ChaosTarget(Protocol):
 
 def run_chaos(setup: ChaosSetup, tell: Tell = lambda _: None) -> ChaosReport:
     """The stack runs before, and afterwards."""
+    if setup.runtime.name not in ("compose", "local"):
+        raise UserError(
+            f"gym chaos finds processes and containers of this machine; this stack runs on {setup.runtime.name}.",
+            "Try it on a stack of --runtime compose or local, or break nodes by hand while gym rollouts collects.",
+        )
     status = setup.runtime.status(setup.home)
     if status is None or not status.healthy:
         raise UserError("Chaos begins with a stack in which every replica is healthy.", "See which is not: gym ps")

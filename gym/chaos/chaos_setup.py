@@ -24,7 +24,7 @@ FAULTS: Final = {
     "clock": "a day is added to or taken from the time that a process sees",
     "model-429": "the model refuses, with Retry-After",
     "model-500": "the model fails",
-    "model-garbage": "the model's reply is no JSON",
+    "model-garbage": "the model's reply is not JSON",
     "model-slow": "the model takes three seconds longer",
     "model-torn": "the model's reply ends in the middle",
     "engine": "the container engine is restarted",

@@ -43,7 +43,7 @@ class ComposeTarget:
         names = tuple(_short(one) for one in running)
         services = {_short(one): one.service for one in running}
         has_broker = SANDBOX in services.values()
-        # Without a broker only the user starts again what `docker kill` ended; the same holds for the broker.
+        # Without a broker only the user restarts what `docker kill` ended; the same holds for the broker.
         killed = tuple(name for name in names if has_broker and services[name] != SANDBOX)
         crashed = tuple(name for name in names if services[name] != ROUTER or os.geteuid() == 0)
         found = [

@@ -97,7 +97,7 @@ class FaultyModel:
 def serve_faulty_model(proxy: ModelProxy, hosts: Sequence[str], chance: random.Random) -> Iterator[FaultyModel]:
     """On every one of the hosts' addresses, until the block ends."""
     started, stop = threading.Event(), threading.Event()
-    trouble: list[OSError] = []
+    errors: list[OSError] = []
     found: list[FaultyModel] = []
 
     async def run() -> None:
@@ -106,7 +106,7 @@ def serve_faulty_model(proxy: ModelProxy, hosts: Sequence[str], chance: random.R
         try:
             server = await asyncio.start_server(model.serve, list(hosts), proxy.port, limit=MAX_HEAD)
         except OSError as error:
-            trouble.append(error)
+            errors.append(error)
             started.set()
             return
         started.set()
@@ -118,8 +118,8 @@ def serve_faulty_model(proxy: ModelProxy, hosts: Sequence[str], chance: random.R
     thread.start()
     try:
         started.wait()
-        if trouble:
-            raise InfraError(f"The proxy before the model cannot listen on port {proxy.port}: {trouble[0].strerror}.")
+        if errors:
+            raise InfraError(f"The proxy before the model cannot listen on port {proxy.port}: {errors[0].strerror}.")
         yield found[0]
     finally:
         stop.set()

@@ -1,4 +1,4 @@
-"""How a stack comes back after a fault, while no command is typed: out of the routes, served again, whole again."""
+"""How a stack comes back after a fault, while no command is typed: out of the routes, served again, healthy again."""
 
 from __future__ import annotations
 
@@ -83,7 +83,10 @@ class RecoveryWatch:
         return {name: sum(one.healthy for one in view.replicas) for name, view in found.instances.items()}
 
     def _answers(self, instance: str) -> bool:
-        """Whatever the server itself says: one of another make may have no /healthz."""
+        """Whatever the server itself says: one of another make may have no /healthz.
+
+        Each look has a connection of its own, for which httpx would make a TLS context.
+        """
         connection = http.client.HTTPConnection(self._router.hostname or "", self._router.port, timeout=PROBE_SECONDS)
         headers = {"authorization": f"Bearer {self._token}"} if self._token else {}
         try:

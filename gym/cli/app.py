@@ -41,7 +41,7 @@ def make_app(commands: Commands, groups: frozenset[str], wanted: Iterable[str]) 
 
 
 def _as_command(function: Callable[..., int]) -> Callable[..., Any]:
-    """The function's int, or the code of the trouble it met, becomes the exit code."""
+    """The function's int, or the code of the error it met, becomes the exit code."""
 
     @functools.wraps(function)
     def command(*args: Any, **kwargs: Any) -> None:

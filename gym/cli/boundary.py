@@ -1,4 +1,4 @@
-"""One boundary for errors: known trouble is one paragraph and exit code 1, Ctrl-C is 130, a bug is 3 with a report."""
+"""One boundary for errors: a known error is one paragraph and exit code 1, Ctrl-C is 130, a bug is 3 with a report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gym.errors import GymError, InfraError
 
 KNOWN, BUG, INTERRUPTED, TERMINATED = 1, 3, 130, 143
 
-# Trouble with the machine that any write may meet: what it is called, and what helps.
+# Errors of the machine that any write may meet: what each is called, and what helps.
 MACHINE_TROUBLE = {
     errno.ENOSPC: ("no space is left on the disk", "Free some space (`df -h` shows where), then run this again."),
     errno.EDQUOT: ("the disk quota is used up", "Free some space, then run this again."),
@@ -79,7 +79,7 @@ def _known_or_bug(error: Exception) -> int:
 
 
 def _show_error(error: GymError) -> None:
-    from gym.cli import console  # noqa: PLC0415  (what ends well and prints nothing needs no terminal's layout)
+    from gym.cli import console  # noqa: PLC0415  (a command without an error and without output needs no terminal's layout)
 
     console.show_error(error)
 

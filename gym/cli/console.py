@@ -52,7 +52,7 @@ class SafeConsole(Console):
 
 
 def out() -> Console:
-    """Standard output as it is now; made again each time, so a redirected stream is honoured."""
+    """Standard output as it is now; recreated each time, so a redirected stream is honoured."""
     return _console(stderr=False)
 
 

@@ -102,7 +102,7 @@ def check_bubblewrap() -> MachineFinding:
 
 
 def check_gpu(devices: Path = DEVICES) -> MachineFinding:
-    """Few stacks ask for one, so that none is no fault."""
+    """Few stacks ask for one, so that none is not a fault."""
     here, engine = count_gpus(devices), find_engine()
     if not here:
         return MachineFinding("ok", "gpu", "none: an instance with `gpus:` does not start here")
@@ -146,7 +146,7 @@ def check_folder(folder: Path) -> MachineFinding:
 
 
 def check_port(port: int = ROUTER_PORT) -> MachineFinding:
-    """Is the router's usual port free, and who has it otherwise?"""
+    """Whether the router's usual port is free, or which process has it."""
     try:
         listen_for_router("127.0.0.1", port).close()
     except GymError as error:

@@ -59,7 +59,7 @@ GROUPS = frozenset({"case", "data", "sandbox"})  # commands of several words: th
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """The command line's exit code: 0 fine, 1 known trouble, 2 wrong usage, 3 a bug, 130 Ctrl-C."""
+    """The command line's exit code: 0 fine, 1 a known error, 2 wrong usage, 3 a bug, 130 Ctrl-C."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:2] == ["rollouts", "merge"]:  # `gym rollouts merge` is where one looks for it
         del arguments[0]
@@ -75,7 +75,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def starts_local_stack(arguments: Sequence[str]) -> bool:
-    """As far as can be told without a parser; what is not told costs time and nothing else."""
+    """Read without a parser. An argument that this misses costs time and nothing else."""
     named = "--runtime=local" in arguments or ("--runtime", "local") in pairwise(arguments)
     return arguments[:1] == ["up"] and named and not {"--help", "-h"} & set(arguments)
 

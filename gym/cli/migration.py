@@ -46,7 +46,7 @@ class Move:
 def find_sources(folder: Path) -> list[tuple[ServerType, Path]]:
     """The folder of one server, of all servers of a type, or of a whole checkout."""
     if not folder.is_dir():
-        raise UserError(f"{folder} is no folder.", "gym migrate ~/Gym/resources_servers/my_env")
+        raise UserError(f"{folder} is not a folder.", "gym migrate ~/Gym/resources_servers/my_env")
     folder = Path(os.path.realpath(folder))
     for type_ in SERVER_TYPES:
         if folder.parent.name == type_:

@@ -34,7 +34,7 @@ def names_image(name: str) -> bool:
 
 
 def open_named_image(reference: str, *, fetch: bool = False) -> OpenedImage:
-    from gym.runtime.compose.packed_images import open_image  # noqa: PLC0415  (most names are no images)
+    from gym.runtime.compose.packed_images import open_image  # noqa: PLC0415  (most names are not images)
 
     root = open_image(reference, cache_dir(os.environ), fetch=fetch)
     packed = read_packed(root)

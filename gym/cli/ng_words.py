@@ -21,7 +21,7 @@ def read_words(
         if not equals or key not in known:
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean +{near[0]}=...?" if near else f"It knows {', '.join(known) or 'no options'}."
-            raise UserError(f"{command}: {word!r} is no option of it.", hint)
+            raise UserError(f"{command}: {word!r} is not an option of it.", hint)
         try:
             value = parse_value(text)
         except GrammarError as error:

@@ -67,6 +67,14 @@ Strict = Annotated[
         "--strict", help="Every verifier's strict mode: to train against; without, to compare with published numbers."
     ),
 ]
+Share = Annotated[
+    bool | None,
+    typer.Option(
+        "--share/--no-share",
+        help="Agents of one server, such as simple_agent, in one process or container instead of one each.",
+        show_default=False,
+    ),
+]
 Overrides = Annotated[
     list[Path] | None, typer.Option("-f", "--override", metavar="FILE", help="A Compose file, merged over ours.")
 ]

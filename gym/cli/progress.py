@@ -107,7 +107,7 @@ def _facts(summary: Summary) -> dict[str, str]:
 
 
 def _way_on(summary: Summary) -> str:
-    """Failures are no trouble of the command's own, which ends with 0: a user has to read of them."""
+    """The command ends with 0 although rollouts failed, so a user has to read of them here."""
     if summary.reason:
         return "run the same command to resume; what is done stays done"
     failed = summary.progress.failed

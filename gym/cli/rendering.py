@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Final, Literal
 
 from gym.plan import Plan, plan_to_text
+from gym.plan.shared_processes import share_processes
 from gym.render.override_changes import check_override, override_changes
 from gym.render.override_file import adapt_override
 from gym.render.render_request import RenderRequest
 from gym.render.routes import router_text
-from gym.render.wanted_stack import Sight, discovery_of
+from gym.render.wanted_stack import discovery_of, sights_of
 from gym.runtime.compose import ComposeRuntime
 from gym.runtime.compose.layout import Layout, compose_text, read_overrides, state_of, static_text, wanted_in
 from gym.wire.stack_names import project_name
@@ -39,7 +40,7 @@ def render_plan(
     """The texts of a stack of containers, as `gym up --runtime compose` writes them. `overrides` are of the user's own:
     what they say in words, or as Compose reads them."""
     if target == "traefik":
-        return _traefik(plan, Layout(home.resolve()))
+        return _traefik(share_processes(plan, secrets), Layout(home.resolve()))
     if target == "compose":
         return _compose(plan, secrets, home.resolve(), overrides)
     return f"{plan_to_text(plan)}{_in_words(plan, home.resolve(), overrides)}"
@@ -56,8 +57,7 @@ def _in_words(plan: Plan, home: Path, overrides: tuple[Path, ...]) -> str:
 def _traefik(plan: Plan, layout: Layout) -> str:
     """Both files, as two YAML documents; the second one as it is once every replica is healthy."""
     wanted = wanted_in(layout, plan)
-    hosts = {one.name: [wanted.replica(one, number + 1) for number in range(one.replicas)] for one in wanted.services}
-    found = discovery_of(wanted, {name: [Sight(host, healthy=True) for host in each] for name, each in hosts.items()})
+    found = discovery_of(wanted, {one.name: sights_of(wanted, one, healthy=True) for one in wanted.services})
     return f"# static.yml\n{static_text(plan)}---\n# dynamic/stack.yml\n{router_text(wanted, found)}"
 
 

@@ -88,7 +88,7 @@ def _steps(output: Any) -> list[dict[str, Any]]:
 
 
 def _row_of(line: dict[str, Any], materialized: Path) -> dict[str, Any]:
-    """As the collector sent it; where that file is gone, what of the rollout is no verdict."""
+    """As the collector sent it; where that file is gone, what of the rollout is not a verdict."""
     wanted = (line.get(TASK), line.get(ROLLOUT))
     if materialized.is_file():
         for row in _lines(materialized):

@@ -71,7 +71,7 @@ def parse_params(text: str) -> dict[str, Any]:
     try:
         params = json.loads(text)
     except ValueError as error:
-        raise UserError(f"--params is no JSON: {error}", """--params '{"temperature": 1}'""") from None
+        raise UserError(f"--params is not JSON: {error}", """--params '{"temperature": 1}'""") from None
     if not isinstance(params, dict):
         raise UserError("--params is a JSON object.", """--params '{"temperature": 1}'""")
     if wrong := {"input", "tools"} & params.keys():

@@ -1,4 +1,4 @@
-"""Is a server whole, and do its own tests and its verifier's cases pass in its own environment?"""
+"""Checks that a server's folder is complete, and runs its own tests and verifier cases in its own environment."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def find_gaps(entry: CatalogEntry) -> Iterator[str]:
     yield from _config_problems(entry.directory)
     example = example_of(entry.directory)
     if example.is_file():
-        yield from _row_problems(example)
+        yield from _row_problems(example, example.relative_to(entry.directory))
     elif entry.type == "resources_servers":
         yield f"no {EXAMPLE} with {EXAMPLE_ROWS} rows"
     if entry.type == "resources_servers" and not is_foreign(entry.directory, ENTRYPOINT):
@@ -139,17 +139,17 @@ def _config_problems(folder: Path) -> Iterator[str]:
             yield str(error)
 
 
-def _row_problems(example: Path) -> Iterator[str]:
+def _row_problems(example: Path, name: Path) -> Iterator[str]:
     lines = [line for line in example.read_bytes().splitlines() if line.strip()]
     if len(lines) != EXAMPLE_ROWS:
-        yield f"{EXAMPLE}: {len(lines)} rows, {EXAMPLE_ROWS} are asked for"
+        yield f"{name}: {len(lines)} rows, {EXAMPLE_ROWS} are asked for"
     for number, line in enumerate(lines, 1):
         try:
             Row.model_validate_json(line)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
-            yield f"{EXAMPLE}:{number}: {where + ': ' if where else ''}{first['msg']}"
+            yield f"{name}:{number}: {where + ': ' if where else ''}{first['msg']}"
 
 
 def _run_tests(entry: CatalogEntry, find_pytest: Callable[[CatalogEntry], Sequence[str]]) -> tuple[str, str]:

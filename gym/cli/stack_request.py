@@ -20,12 +20,15 @@ def load_named(
     files: list[Path] | None = None,
     replicas: list[str] | None = None,
     strict: bool = False,
+    share: bool | None = None,
     without_models: bool = False,
     environ: Mapping[str, str] = os.environ,
     cwd: Path | None = None,
 ) -> StackConfig:
     """The stack of what was typed. `config_paths=[...]` on the command line or in env.yaml names servers too."""
-    request = load_request(items, model=model, files=files, replicas=replicas, strict=strict, environ=environ, cwd=cwd)
+    request = load_request(
+        items, model=model, files=files, replicas=replicas, strict=strict, share=share, environ=environ, cwd=cwd
+    )
     stack = load_stack(replace(request, without_models=without_models))
     if not stack.instances:
         raise UserError(
@@ -46,6 +49,7 @@ def load_request(
     files: list[Path] | None = None,
     replicas: list[str] | None = None,
     strict: bool = False,
+    share: bool | None = None,
     environ: Mapping[str, str] = os.environ,
     cwd: Path | None = None,
 ) -> LoadRequest:
@@ -60,6 +64,7 @@ def load_request(
         overrides=overrides,
         replicas=parse_counts(replicas or [], "--replicas"),
         strict=strict,
+        share=share,
         cwd=cwd,
         roots=(*packs, *search_roots(cwd, environ)),
         environ=dict(environ),

@@ -26,10 +26,13 @@ Header = tuple[bytes, bytes]
 class AgentReplica:
     """`id` is for one behind the router: "" where it is called directly, or where the router chooses."""
 
-    __slots__ = ("awaited", "headers", "healthy", "id", "in_flight", "served", "avoided_until", "url", "vanished")
+    __slots__ = (
+        *("awaited", "headers", "healthy", "id", "in_flight", "run_url", "served", "avoided_until", "url", "vanished"),
+    )
 
     def __init__(self, url: str, headers: tuple[Header, ...] = (), id: str = "") -> None:
         self.url = url
+        self.run_url = url + "/run"
         self.headers = headers
         self.id = id
         self.healthy = True
@@ -44,9 +47,7 @@ class AgentReplica:
         return self.in_flight, self.served
 
     async def wait_for(self, reply: Awaitable[Reply]) -> Reply:
-        """Raises `PeerVanished` when the replica is given up meanwhile."""
-        if not self.id:
-            return await reply
+        """Raises `PeerVanished` when the replica is given up meanwhile. For one behind the router."""
         timeout = asyncio.timeout(None)
         try:
             async with timeout:

@@ -9,9 +9,9 @@ import asyncio
 import random
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from gym.collect.agent_replicas import AgentReplica, Header
 from gym.collect.circuit_breaker import CircuitBreaker
@@ -28,10 +28,10 @@ from gym.wire.failures import RolloutError, has_no_route
 _GRACE_SECONDS = 2.0  # a server that obeys its deadline reports more than a closed connection does
 _MAX_BACKOFF = 30.0
 _ROUTER_STARTS_SECONDS, _ROUTER_RETRY_SECONDS = 10.0, 0.2  # until it has read its files it answers 404
+_ROLLOUT: Final = HEADER_ROLLOUT.encode()
 
 
-@dataclass(frozen=True, slots=True)
-class TaskResult:
+class TaskResult(NamedTuple):
     """The result of a task: a rollout or a failure. With neither, the agent asked not to keep it."""
 
     rolled: VerifiedRollout | None
@@ -61,8 +61,16 @@ class Attempts:
     in_flight: int = 0
     retries: int = 0
     breakers: dict[str, CircuitBreaker] = field(default_factory=dict)
+    unread: bool = False  # long arrays of the replies' items may stay bytes, which only our own code knows of
     run_id: str = field(default_factory=lambda: secrets.token_hex(4))
     _stopped: asyncio.Event = field(default_factory=asyncio.Event)
+    _timeout: Header = field(init=False)
+    _patience: float = field(init=False)  # seconds until the connection is given up
+
+    def __post_init__(self) -> None:
+        seconds = self.options.timeout
+        self._timeout = (HEADER_TIMEOUT.encode(), b"%.3f" % seconds)
+        self._patience = seconds + min(seconds, _GRACE_SECONDS)
 
     def open(self, on_pause: Callable[[str, str], None]) -> None:
         """`on_pause` gets the agent and the reason; the reason is empty when the agent goes on."""
@@ -93,15 +101,19 @@ class Attempts:
     async def run(self, task: Task, limit: StartLimit | None = None, *, tries: int = 0) -> TaskResult | None:
         """None when the run stopped first: a resume does it. `tries` is the number of earlier attempts."""
         breaker = self.breakers[task.agent]
+        attempt = self._attempt if TRACING.tracer is None else self._attempt_traced
         failures = 0
         taken = time.monotonic()
-        while (notes := await _admit(breaker, limit)) is not None:
+        while True:
+            notes: Mapping[str, Any] | None = None
+            if (limit is not None or not breaker.admits) and (notes := await _admit(breaker, limit)) is None:
+                return None
             tries += 1
             number = breaker.begin(task.key)
             stack, digest = self.targets.stack, self.targets.digests.get(task.agent, "")
             started, clock = time.time(), time.monotonic()
             try:
-                rolled, failure, facts = await self._attempt_traced(task, tries)
+                rolled, failure, facts = await attempt(task, tries)
             except asyncio.CancelledError:
                 breaker.cancel(number)
                 raise
@@ -109,7 +121,8 @@ class Attempts:
                 if limit is not None:
                     limit.leave()
             seconds, queued = time.monotonic() - clock, clock - taken
-            how = Circumstances(tries, started, seconds, queued, stack, digest[:16], {**facts, **notes})
+            facts.update(notes or {})
+            how = Circumstances(tries, started, seconds, queued, stack, digest[:16], facts)
             counts = breaker.record(number, failure)
             if failure is None:
                 return TaskResult(rolled, None, how)
@@ -121,14 +134,12 @@ class Attempts:
                 await self._back_off(failures)
             if self._stopped.is_set():
                 return None
-        return None
 
     async def _attempt_traced(
         self, task: Task, number: int
     ) -> tuple[VerifiedRollout | None, RolloutError | None, dict[str, Any]]:
         """Below a span of its own, the root of the attempt's trace; the line names the trace."""
-        if TRACING.tracer is None:
-            return await self._attempt(task, number)
+        assert TRACING.tracer is not None
         shown = {
             "gym.run.id": self.run_id,
             "gym.rollout.id": self._rollout_id(task, number),
@@ -156,7 +167,7 @@ class Attempts:
         try:
             reply = await self._send(task, number)
             facts = describe_headers(reply)
-            return without_key(read_reply(reply, task.agent), task.secret), None, facts
+            return without_key(read_reply(reply, task.agent, unread=self.unread), task.secret), None, facts
         except NotKept:
             return None, None, facts
         except RolloutError as failure:
@@ -168,7 +179,7 @@ class Attempts:
         """Tries one replica after another until one has received a byte; after that no other."""
         tried: list[AgentReplica] = []
         body, last = task.body, ""
-        headers = self._headers(task, number)
+        headers = ((_ROLLOUT, self._rollout_id(task, number).encode()), self._timeout)
         while (replica := self.targets.pick(task.agent, tried)) is not None:
             try:
                 return await self._post(replica, body, headers)
@@ -189,10 +200,12 @@ class Attempts:
             raise NotSent("it vanished or hangs, and its stack still gets no sign of it")
         replica.in_flight += 1
         replica.served += 1
+        headers += replica.headers
         deadline = time.monotonic() + _ROUTER_STARTS_SECONDS
         try:
             while True:
-                reply = await replica.wait_for(self._request(replica, body, headers))
+                request = self.http.request("POST", replica.run_url, body=body, headers=headers, timeout=self._patience)
+                reply = await (replica.wait_for(request) if replica.id else request)
                 if not has_no_route(reply.status, reply.body):
                     if replica.id and _is_routers_own(reply):
                         self.targets.avoid(replica)
@@ -202,21 +215,6 @@ class Attempts:
                 await asyncio.sleep(_ROUTER_RETRY_SECONDS)  # it has just started: no agent has received the row
         finally:
             replica.in_flight -= 1
-
-    def _request(self, replica: AgentReplica, body: bytes, headers: tuple[Header, ...]) -> Awaitable[Reply]:
-        return self.http.request(
-            "POST",
-            replica.url + "/run",
-            body=body,
-            headers=headers + replica.headers,
-            timeout=self.options.timeout + min(self.options.timeout, _GRACE_SECONDS),
-        )
-
-    def _headers(self, task: Task, number: int) -> tuple[Header, ...]:
-        return (
-            (HEADER_ROLLOUT.encode(), self._rollout_id(task, number).encode()),
-            (HEADER_TIMEOUT.encode(), b"%.3f" % self.options.timeout),
-        )
 
     def _rollout_id(self, task: Task, number: int) -> str:
         return f"{self.run_id}-{task.task_index}-{task.rollout_index}" + (f"-a{number}" if number > 1 else "")

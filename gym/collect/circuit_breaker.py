@@ -83,6 +83,11 @@ class CircuitBreaker:
             await self._changed.wait()
         return False
 
+    @property
+    def admits(self) -> bool:
+        """Whether any attempt may start now."""
+        return self._state == "closed" and not self._stopped
+
     def admit_now(self) -> bool:
         """Whether an attempt may start now. In "half" the first one that asks is the trial."""
         if self._state == "half" and not self._trial:

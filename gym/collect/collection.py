@@ -24,6 +24,7 @@ from gym.collect.tally import Tally
 from gym.collect.targets import Targets
 from gym.data.line_source import STDIN, digest_inputs, expand_inputs
 from gym.errors import UserError
+from gym.garbage import rare_collections
 from gym.http.pool import HttpClient
 from gym.http.tracing import start_tracing, stop_tracing
 from gym.wire.telemetry import COLLECTOR, read_telemetry
@@ -39,7 +40,7 @@ def run_collection(options: CollectOptions, on_event: OnEvent) -> Summary:
             loop.add_signal_handler(number, stop.pull)
         return await collect_rollouts(options, on_event, stop)
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with rare_collections(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main())
 
 
@@ -67,7 +68,7 @@ async def collect_rollouts(options: CollectOptions, on_event: OnEvent, stop: Sto
         stack.callback(output.close)
         for notice in output.notices:
             on_event(Notice(notice))
-        attempts = Attempts(http, targets, options)
+        attempts = Attempts(http, targets, options, unread=True)
         return await Collector(options, files, targets, attempts, output, tally, on_event, tools).run(stop)
 
 

@@ -68,7 +68,8 @@ class FileFeed:
         await self._ready.get()
         task = self._queue.take()
         if task is not None:
-            self._ask_for_more()
+            if self._held_back:
+                self._ask_for_more()
             return task
         self._ready.put_nowait(None)  # for the other workers
         if self._error is not None:

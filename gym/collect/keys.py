@@ -53,12 +53,16 @@ class DigestTable:
 
     def add(self, key: int, value: int = 0) -> bool:
         """False when it is there already; its value stays."""
+        return self.get_or_add(key, value) is None
+
+    def get_or_add(self, key: int, value: int) -> int | None:
+        """The value of a key that is there already (0 in a table without values); else None, and now it is there."""
         mixed = _spread(key)
         shard = mixed >> _SHARD_SHIFT
         keys = self._keys[shard]
         slot = _slot(keys, mixed)
         if keys[slot]:
-            return False
+            return self._values[shard][slot] if self._has_values else 0
         keys[slot] = mixed
         if self._has_values:
             self._values[shard][slot] = value
@@ -66,7 +70,7 @@ class DigestTable:
         self._counts[shard] += 1
         if self._counts[shard] * 5 > len(keys) * 4:
             self._grow(shard)
-        return True
+        return None
 
     def _find(self, key: int) -> tuple[int, int]:
         mixed = _spread(key)
@@ -99,7 +103,7 @@ class DoneKeys:
         return self._table.add(_mix(digest, repeat))
 
     def has(self, digest: int, repeat: int) -> bool:
-        return _mix(digest, repeat) in self._table
+        return bool(self._table) and _mix(digest, repeat) in self._table
 
 
 class RowIndex:
@@ -115,11 +119,15 @@ class RowIndex:
         index = self._table.get(digest)
         return (len(self._table), 0) if index is None else (index, self._counts.get(digest, self._usual))
 
-    def count(self, digest: int, repeats: int) -> None:
-        index, first = self.find(digest)
+    def count(self, digest: int, repeats: int) -> tuple[int, int]:
+        """As `find`, by the same one look into the table; the next repeat is `repeats` further on from now on."""
+        new = len(self._table)
+        known = self._table.get_or_add(digest, new)
         self._usual = self._usual or repeats
-        if not self._table.add(digest, index) or repeats != self._usual:
+        first = 0 if known is None else self._counts.get(digest, self._usual)
+        if known is not None or repeats != self._usual:
             self._counts[digest] = first + repeats
+        return new if known is None else known, first
 
 
 def _zeros(kind: str, count: int) -> array[int]:

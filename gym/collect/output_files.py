@@ -21,7 +21,7 @@ from gym.errors import InfraError, UserError
 
 _FIELD = b'"' + STAMP.encode() + b'":'
 _MARK = _FIELD + b'{"key":"'
-_TAIL = 4096  # the stamp is the last field and much shorter than this
+_TAIL = 8192  # the stamp is the last field and shorter than this
 _BUFFER = 4 << 20
 
 OnDone = Callable[[str, float | None, str], object]  # agent, reward (None: failed), kind of failure

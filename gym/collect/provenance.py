@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from gym.collect.settings_changes import Settings, describe_changes
 from gym.data.row_parsing import PARAMS
 from gym.http.pool import Reply
-from gym.labels import HEADER_SDK
-from gym.wire.token_ids import find_break
+from gym.labels import HEADER_SDK, HEADER_STEPS
+from gym.wire.step_times import read_steps
+from gym.wire.token_breaks import find_break
 
-_TIMING, _SDK = b"server-timing", HEADER_SDK.encode()
+_TIMING, _SDK, _STEPS = b"server-timing", HEADER_SDK.encode(), HEADER_STEPS.encode()
 BREAK = "tokens_break"
 _MAX_LENGTH = 200  # of a name or digest that a peer chose: a stamp has to stay small
 _MAX_HOPS = 8
+_NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Circumstances:
+class Circumstances(NamedTuple):
     """How an attempt went, whatever its result."""
 
     attempt: int
@@ -32,26 +33,30 @@ class Circumstances:
     queued: float = 0.0  # seconds between the taking of the row and this attempt: pauses, back-offs, earlier attempts
     stack: str = ""  # digest of the whole stack, and of the agent, when it began
     digest: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)  # `describe_headers` of the reply, if there was one
+    facts: Mapping[str, Any] = _NO_FACTS  # `describe_headers` of the reply, if there was one
 
     def to_dict(self) -> dict[str, Any]:
+        attempt, started, seconds, queued, stack, digest, facts = self
         fields: dict[str, Any] = {
-            "attempt": self.attempt,
-            "started": round(self.started, 3),
-            "seconds": round(self.seconds, 4),
-            "queued": round(self.queued, 4),
+            "attempt": attempt,
+            "started": int(started * 1e3 + 0.5) / 1e3,  # `round` takes 0.7 us for each
+            "seconds": int(seconds * 1e4 + 0.5) / 1e4,
+            "queued": int(queued * 1e4 + 0.5) / 1e4,
         }
-        if self.stack:
-            fields["stack"], fields["digest"] = self.stack, self.digest
-        return {**fields, **self.facts}
+        if stack:
+            fields["stack"], fields["digest"] = stack, digest
+        fields.update(facts)
+        return fields
 
 
 def describe_headers(reply: Reply) -> dict[str, Any]:
-    """The facts in the headers of an agent's reply, a failure too: `hops` (ms), `sdk`."""
+    """The facts in the headers of an agent's reply, a failure too: `hops` (ms), `steps` (`read_steps`), `sdk`."""
     facts: dict[str, Any] = {}
     for name, value in reply.headers:
         if name == _TIMING and (hops := read_timing(value)):
             facts["hops"] = hops
+        elif name == _STEPS and (steps := read_steps(value)):
+            facts["steps"] = steps
         elif name == _SDK:
             facts["sdk"] = value[:_MAX_LENGTH].decode("latin-1")
     return facts

@@ -24,6 +24,7 @@ from gym.errors import ConfigError, InfraError, Problem
 from gym.http.pool import HttpClient
 from gym.http.tracing import start_tracing, stop_tracing
 from gym.wire.failures import RolloutError
+from gym.wire.pieces import join_body
 from gym.wire.telemetry import COLLECTOR, read_telemetry
 
 
@@ -104,7 +105,7 @@ async def collect_from(
 def ended_to_rollout(task: Task, ended: TaskResult) -> Rollout:
     """What became of a task, with the line that `gym rollouts` would have written."""
     rolled, failure = ended.rolled, ended.failure
-    line = rollout_line(rolled, task, ended.how) if rolled else b""
+    line = join_body(rollout_line(rolled, task, ended.how)) if rolled else b""
     return Rollout(
         row=int(task.where.rpartition(":")[2]) - 1,
         repeat=parse_key(task.key)[1],

@@ -74,9 +74,10 @@ class RowTools:
 
 
 def lists_tools(row: Mapping[str, Any]) -> bool:
+    if row[PARAMS].get(_TOOLS) is not None:
+        return True
     defaults = row.get(DEFAULTS)
-    given = (row[PARAMS], defaults if isinstance(defaults, dict) else {})
-    return any(one.get(_TOOLS) is not None for one in given)
+    return isinstance(defaults, dict) and defaults.get(_TOOLS) is not None
 
 
 async def tools_of_stack(

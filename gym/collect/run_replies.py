@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -16,8 +15,10 @@ from gym.http.pool import Reply
 from gym.wire.failures import RolloutError, error_from_reply
 from gym.wire.json_text import repair_body
 from gym.wire.metrics import ROLLOUT, TASK
+from gym.wire.pieces import Body
 from gym.wire.policy_endpoint import mask_key, mask_text
-from gym.wire.splice import splice
+from gym.wire.rows import read_rollout
+from gym.wire.splice import splice_pieces
 
 STAMP = "_gym"  # the collector's own field, always the last of a line: resume finds it without parsing
 FAILURE_CLASS = "_ng_failure_class"
@@ -29,14 +30,14 @@ NO_PERSIST = "_ng_no_persist"
 _NOT_THE_ROW = frozenset({401, 403, 404, 405, 407, 421})
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedRollout:
+class VerifiedRollout(NamedTuple):
     """A verified rollout."""
 
     body: bytes
     parsed: dict[str, Any]
     reward: float
-    origin: dict[str, Any] = field(default_factory=dict)  # `describe_rollout` of the reply
+    origin: dict[str, Any]  # `describe_rollout` of the reply
+    one_line: bool = True  # the body
 
 
 class SoftFailure(RolloutError):
@@ -54,14 +55,18 @@ class NotKept(Exception):  # noqa: N818 (not an error: a valid reply)
     """A reply that asks not to be written down."""
 
 
-def read_reply(reply: Reply, agent: str) -> VerifiedRollout:
-    """The rollout in a reply; anything else raises, and never counts as a reward of 0."""
+def read_reply(reply: Reply, agent: str, *, unread: bool = False) -> VerifiedRollout:
+    """The rollout in a reply; anything else raises, and never counts as a reward of 0.
+
+    `unread`: the long arrays of its items may stay bytes. They are checked all the same.
+    """
     if reply.status >= 400:
         raise _refusal(reply, agent)
     body = repair_body(reply.body)
-    parsed = _parse(body, reply.status, agent)
+    one_line = b"\n" not in body and b"\r" not in body
+    parsed = (read_rollout(body) if unread and one_line else None) or _parse(body, reply.status, agent)
     reward = read_reward(parsed, agent)
-    return VerifiedRollout(body, parsed, reward, describe_rollout(parsed))
+    return VerifiedRollout(body, parsed, reward, describe_rollout(parsed), one_line)
 
 
 def read_reward(parsed: dict[str, Any], agent: str) -> float:
@@ -79,8 +84,7 @@ def read_reward(parsed: dict[str, Any], agent: str) -> float:
 
 def without_key(rolled: VerifiedRollout, key: str) -> VerifiedRollout:
     """Our agents repeat no key of a row's own endpoint; others echo the whole row."""
-    masked = mask_key(rolled.parsed, key) if key else rolled.parsed
-    if masked == rolled.parsed:
+    if not key or (masked := mask_key(rolled.parsed, key)) == rolled.parsed:
         return rolled
     return VerifiedRollout(orjson.dumps(masked), masked, rolled.reward, describe_rollout(masked))
 
@@ -93,17 +97,18 @@ def without_key_in_failure(failure: RolloutError, key: str) -> RolloutError:
     return failure
 
 
-def rollout_line(rolled: VerifiedRollout, task: Task, how: Circumstances) -> bytes:
+def rollout_line(rolled: VerifiedRollout, task: Task, how: Circumstances) -> Body:
     """The reply's own bytes and our fields behind them, as one line."""
-    stamp = {"key": task.key, "agent": task.agent, "reward": rolled.reward, **how.to_dict(), **rolled.origin}
-    parsed, body = rolled.parsed, rolled.body
+    body, parsed, reward, origin, one_line = rolled
+    stamp = {"key": task.key, "agent": task.agent, "reward": reward, **how.to_dict(), **origin}
     if STAMP in parsed:
         parsed = {name: value for name, value in parsed.items() if name != STAMP}
         body = orjson.dumps(parsed)
-    elif b"\n" in body or b"\r" in body:
+    elif not one_line:
         body = orjson.dumps(parsed)
     fields = {name: value for name, value in _identity(task, parsed).items() if parsed.get(name) != value}
-    return splice(body, {**fields, STAMP: stamp}, keys=parsed.keys()) + b"\n"
+    fields[STAMP] = stamp
+    return splice_pieces(body, fields, keys=parsed.keys(), end=b"\n")
 
 
 def rollout_fields(rolled: VerifiedRollout, task: Task) -> dict[str, Any]:

@@ -9,13 +9,17 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 
 from gym.errors import InfraError
+from gym.wire.pieces import Body, Piece, body_size
 
 _GATHER_SECONDS = 0.02  # lines that come within this share a write
 _SYNC_SECONDS = 1.0
+_MAX_PIECES = 512  # of one write; the kernel takes 1,024
 _MAX_WAITING = 16 << 20  # bytes; beyond it workers wait for the disk
 
 _sync = getattr(os, "fdatasync", os.fsync)
@@ -41,7 +45,7 @@ class Sink:
         self._put = self._appended = 0  # lines
         self._loop = asyncio.get_running_loop()
         self._guard = threading.Lock()
-        self._lines: list[bytes] = []
+        self._lines: list[Body] = []
         self._waiting = 0
         self._arrived = threading.Event()
         self._room = asyncio.Event()
@@ -57,12 +61,12 @@ class Sink:
         for thread in self._threads:
             thread.start()
 
-    async def put(self, line: bytes) -> int:
+    async def put(self, line: Body) -> int:
         """The number of the line, from 1."""
         with self._guard:
             self._lines.append(line)
             self._put = number = self._put + 1
-            self._waiting += len(line)
+            self._waiting += body_size(line)
             full = self._waiting > _MAX_WAITING
             first = len(self._lines) == 1
         if first:
@@ -116,7 +120,7 @@ class Sink:
             if self._closed.is_set():
                 self._arrived.set()
         if lines:
-            append_whole(self._descriptor, b"".join(lines))
+            append_whole(self._descriptor, _to_pieces(lines))
             self._appended += len(lines)
             self._call_loop(self._room.set)
         return bool(lines)
@@ -137,13 +141,31 @@ class Sink:
             return
 
 
-def append_whole(descriptor: int, data: bytes) -> None:
-    """All of it, or on an error as many whole lines as went."""
+def append_whole(descriptor: int, pieces: Sequence[Piece]) -> None:
+    """All of them, or on an error as many whole lines as went."""
     start, written = os.fstat(descriptor).st_size, 0
-    view = memoryview(data)
+    left = deque(memoryview(one) for one in pieces)
     try:
-        while written < len(data):
-            written += os.write(descriptor, view[written:])
+        while left:
+            count = os.writev(descriptor, list(islice(left, _MAX_PIECES)))
+            written += count
+            while left and count >= len(left[0]):
+                count -= len(left.popleft())
+            if count:
+                left[0] = left[0][count:]
     except OSError:
-        os.ftruncate(descriptor, start + data.rfind(b"\n", 0, written) + 1)
+        os.ftruncate(descriptor, start + b"".join(pieces).rfind(b"\n", 0, written) + 1)
         raise
+
+
+def _to_pieces(lines: Iterable[Body]) -> list[Piece]:
+    """Short lines as one, and those in pieces as they are."""
+    pieces: list[Piece] = []
+    short: list[bytes] = []
+    for line in lines:
+        if isinstance(line, bytes):
+            short.append(line)
+        else:
+            pieces += (b"".join(short), *line)
+            short = []
+    return [*pieces, b"".join(short)]

@@ -35,7 +35,7 @@ class Tally:
         self.total: int | None = None
 
     def add_done(self, agent: str, reward: float) -> None:
-        one = self._agents.setdefault(agent, _Agent())
+        one = self._agents.get(agent) or self._agents.setdefault(agent, _Agent())
         one.done += 1
         one.reward += reward
         self._done += 1

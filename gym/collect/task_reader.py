@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from pydantic_core import from_json
@@ -23,8 +23,7 @@ from gym.wire.metrics import ROLLOUT, TASK
 from gym.wire.policy_endpoint import KEY, URL, mask_key
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """One rollout to be done. `raw` is shared by all repeats of a row; `extra` is what this one adds."""
 
     raw: bytes
@@ -34,8 +33,11 @@ class Task:
     task_index: int
     rollout_index: int
     where: str
-    secret: str = field(default="", repr=False)  # the key of an endpoint that the row brings along
+    secret: str = ""  # the key of an endpoint that the row brings along
     masked: bytes = b""  # `raw` without it
+
+    def __repr__(self) -> str:
+        return f"Task({self.key!r}, agent={self.agent!r}, where={self.where!r})"  # no body: it may hold the key
 
     @property
     def body(self) -> bytes:
@@ -110,15 +112,16 @@ class TaskReader:
         row = parse_row(line)
         agent = find_agent(row, line, self._rules)
         secret = secret_of(row)
-        digest = row_digest(mask_row(line.raw, secret))  # the same row with another key is still the same row
-        index, first = self._lines.find(digest)
-        self._lines.count(digest, self._rules.repeats)
+        shown = mask_row(line.raw, secret)
+        digest = row_digest(shown)  # the same row with another key is still the same row
+        index, first = self._lines.count(digest, self._rules.repeats)
+        given = len(row)
         task_index, first_rollout = self._indices(row, index, first)
         part, parts = self._rules.shard
         if index % parts != part - 1:
             return []
-        raw, fields = self._prepare(line, row, agent)
-        masked = mask_row(raw, secret)
+        raw, fields = self._prepare(line, row, agent, given)
+        masked = shown if raw is line.raw else mask_row(raw, secret)
         where = f"{line.file}:{line.number}"
         return [
             (
@@ -149,12 +152,11 @@ class TaskReader:
         if rollout is not None and self._rules.repeats == 1:
             return task, rollout
         row.pop(ROLLOUT, None)
-        _, counted = self._given.find(task + 1)
-        self._given.count(task + 1, self._rules.repeats)
+        _, counted = self._given.count(task + 1, self._rules.repeats)
         return task, counted
 
-    def _prepare(self, line: Line, row: dict[str, Any], agent: str) -> tuple[bytes, dict[str, Any]]:
-        """The row's bytes, untouched unless something in them must go, and what is to be added."""
+    def _prepare(self, line: Line, row: dict[str, Any], agent: str, given: int) -> tuple[bytes, dict[str, Any]]:
+        """The row's bytes, untouched unless something in them must go, and what is to be added. `given`: its fields."""
         raw, fields = line.raw, dict[str, Any]()
         try:
             changed = self._rules.tools.add_to(row, agent)
@@ -165,7 +167,7 @@ class TaskReader:
             fields[AGENT_REF] = {"type": "responses_api_agents", "name": agent}
         if self._rules.params:
             row[PARAMS] = {**row[PARAMS], **dict(self._rules.params)}
-        if changed or self._rules.params or _lost_fields(raw, row):
+        if changed or self._rules.params or len(row) != given:  # a field was taken out that its bytes still have
             raw = orjson.dumps(row)
         return raw, fields
 
@@ -215,12 +217,6 @@ def _extra(fields: dict[str, Any], row: dict[str, Any]) -> bytes:
     """The end of the body: `,"field":...}` for each field that the row lacks."""
     missing = {name: value for name, value in fields.items() if name not in row}
     return b"," + orjson.dumps(missing)[1:] if missing else b"}"
-
-
-def _lost_fields(raw: bytes, row: dict[str, Any]) -> bool:
-    """Whether a field was removed from `row` that its bytes still have. A cheap search: few rows have one."""
-    names = [name for name in (TASK, ROLLOUT, AGENT_REF) if name not in row and f'"{name}"'.encode() in raw]
-    return bool(names)
 
 
 def _index(value: object) -> int | None:

@@ -1,4 +1,4 @@
-"""The historical names of servers, in one table: every name of a group finds whichever of them is there."""
+"""The historical names of servers, in one table: every name of a group finds the one that is there."""
 
 from __future__ import annotations
 

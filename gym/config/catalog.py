@@ -248,7 +248,7 @@ def _first_sentence(readme: str) -> str:
 
 
 def _licence(readme: str, tree: Node) -> str:
-    """What the README says, else what the data sets of the configuration say, whichever instance names them."""
+    """The licence in the README; else the licences of all data sets that the configuration names."""
     found = re.search(r"^[\s#*_>-]*licen[cs]e[\s*_]*:?[\s*_]*(?P<name>[^\s*:].*?)[\s*_.]*$", readme, re.I | re.M)
     if found:
         return found["name"]

@@ -1,8 +1,8 @@
-"""The agent that a file need not write: `simple_agent`, for a resources server that lists its own `datasets`.
+"""The agent that a file need not write whole, for a resources server that lists its own `datasets`.
 
 A file that says `datasets` of the resources server `mcqa`, and in which no agent refers to it, means a
 `mcqa_simple_agent` with these data sets, the policy and nothing else. What the file says of an instance of that name
-is said over it, so that `max_steps` alone is enough.
+is said over it, so that `max_steps` alone is enough. A `mcqa_other_agent` in the file means the agent `other_agent`.
 """
 
 from __future__ import annotations
@@ -32,28 +32,38 @@ def add_default_agents(tree: Node) -> Node:
         if datasets is None or name in names:
             entries.setdefault(name, instance)
             continue
-        agent = f"{name}_{IMPLEMENTATION}"
-        meant = _agent(name, datasets)
+        implementation = _implementation(tree, name)
+        agent = f"{name}_{implementation}"
+        meant = _agent(name, implementation, datasets)
         entries[name] = _without_datasets(instance)
         entries[agent] = merge(meant, tree.value[agent]) if agent in tree.value else meant
     return replace(tree, value=entries)
 
 
-def _agent(name: str, datasets: Node) -> Node:
+def _implementation(tree: Node, name: str) -> str:
+    """Of the agent that the file names after the server, and that refers to no server."""
+    for key, instance in tree.value.items():
+        for implementation, fields in _implementations(instance, AGENTS).items():
+            if key == f"{name}_{implementation}" and fields.child("resources_server") is None:
+                return implementation
+    return IMPLEMENTATION
+
+
+def _agent(name: str, implementation: str, datasets: Node) -> Node:
     fields = {
         "entrypoint": "app.py",
         "resources_server": {"type": RESOURCES, "name": name},
         "model_server": {"type": MODELS, "name": POLICY},
     }
-    block = located({AGENTS: {IMPLEMENTATION: fields}}, datasets.file, datasets.line)
+    block = located({AGENTS: {implementation: fields}}, datasets.file, datasets.line)
     return merge(
-        block, Node({AGENTS: Node({IMPLEMENTATION: Node({DATASETS: datasets})})}, datasets.file, datasets.line)
+        block, Node({AGENTS: Node({implementation: Node({DATASETS: datasets})})}, datasets.file, datasets.line)
     )
 
 
 def _datasets(instance: Node) -> Node | None:
     """Of a resources server, where it lists any."""
-    for fields in _implementations(instance).values():
+    for fields in _implementations(instance, RESOURCES).values():
         datasets = fields.child(DATASETS)
         listed = datasets.value if datasets is not None and isinstance(datasets.value, list) else []
         if listed and all(isinstance(one.value, dict) for one in listed):
@@ -64,14 +74,14 @@ def _datasets(instance: Node) -> Node | None:
 def _without_datasets(instance: Node) -> Node:
     kept = {
         name: replace(fields, value={key: node for key, node in fields.value.items() if key != DATASETS})
-        for name, fields in _implementations(instance).items()
+        for name, fields in _implementations(instance, RESOURCES).items()
     }
     servers = instance.value[RESOURCES]
     return replace(instance, value={**instance.value, RESOURCES: replace(servers, value=kept)})
 
 
-def _implementations(instance: Node) -> dict[str, Node]:
-    servers = instance.child(RESOURCES)
+def _implementations(instance: Node, type_: str) -> dict[str, Node]:
+    servers = instance.child(type_) if isinstance(instance.value, dict) else None
     found = servers.value if servers is not None and isinstance(servers.value, dict) else {}
     return {name: fields for name, fields in found.items() if isinstance(fields.value, dict)}
 

@@ -129,7 +129,7 @@ def check_reference(
     nameable: Collection[str],
     findings: Findings,
 ) -> str | None:
-    """The name of the instance that is meant, under whichever of its names; None when there is none.
+    """The name of the instance that is meant, under any of its names; None when there is none.
 
     A `doubtful` name is a server with a problem reported already; a `nameable` one is a configuration's that could
     be named on the command line.

@@ -38,6 +38,7 @@ from gym.config.overrides import Override, apply_overrides, overrides_alone, par
 from gym.config.policy_model import choose_policy, join_aliases, name_policy
 from gym.config.read_sidecars import check_service_references
 from gym.config.server_sources import satisfied_extras
+from gym.config.share import apply_share, read_share
 from gym.config.stack_builder import Surroundings, apply_replicas, build_instances
 from gym.config.strict import apply_strict, read_strict
 from gym.config.yaml_source import read_yaml
@@ -61,6 +62,7 @@ class LoadRequest:
     roots: tuple[Path, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     strict: bool = False  # every verifier's strict mode, as `strict: true` in a file
+    share: bool | None = None  # agents of one server in one process, as `share: true` in a file
     extras: frozenset[str] | None = None  # of the SDK; None: those that are installed here
     without_models: bool = False  # nothing is to be started, so a judge without a name is not a mistake
 
@@ -104,7 +106,9 @@ class _Loading:
 
     def load(self) -> StackConfig:
         typed_strict = ("++strict=true",) if self._request.strict else ()
-        overrides = parse_overrides((*self._request.overrides, *typed_strict), self._findings)
+        share = self._request.share
+        typed_share = (f"++share={'true' if share else 'false'}",) if share is not None else ()
+        overrides = parse_overrides((*self._request.overrides, *typed_strict, *typed_share), self._findings)
         env = self._read_env()
         typed = overrides_alone(overrides)
         includes = self._includes(merge(env, typed))
@@ -203,6 +207,8 @@ class _Loading:
         instances = apply_replicas(instances, self._request.replicas, self._findings)
         if read_strict(tree, self._findings):
             instances = apply_strict(instances, self._folders, self._findings)
+        if read_share(tree, self._findings):
+            instances = apply_share(instances)
         settings = {key: plain(node) for key, node in tree.value.items() if key not in {*names, *doubtful}}
         check_service_references(instances, settings, self._findings)
         settings["head_server"] = self._head_server(tree)

@@ -81,9 +81,9 @@ class ContainerFacts(Frozen):
     ray: RayFacts | None = None
     """Where its actors are placed, by `gym up --on ray`."""
     share: bool | None = None
-    """Whether it may live in one process with other instances of the same server that say so too, on the local runtime.
+    """Whether it may live in one process, or one container, with other instances of the same server that may, too.
 
-    They end and restart together."""
+    They end and restart together. `gym up --share` says it for all agents."""
 
 
 class SidecarHealth(Frozen):

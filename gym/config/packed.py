@@ -52,7 +52,7 @@ def packed_root(directory: Path) -> Path:
 
 
 def read_packed(root: Path) -> Packed | None:
-    """None where this is no folder of an unpacked image."""
+    """None where this is not a folder of an unpacked image."""
     try:
         return Packed(**orjson.loads((root / NOTE).read_bytes()))
     except (OSError, ValueError, TypeError):

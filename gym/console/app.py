@@ -158,7 +158,7 @@ class Console:
         return _json({"status": "ok", "stack": self._deps.sources.config().stack, "version": __version__})
 
     async def servers(self, request: Request) -> Response:
-        """Every replica: address, health, how to call it."""
+        """Every replica: its address, its health, and how to call it."""
         return await self._live(request, views.servers_view)
 
     async def server_instances(self, request: Request) -> Response:
@@ -192,7 +192,7 @@ class Console:
         return asks_for_token()
 
     async def upstreams(self, request: Request) -> Response:
-        """Of a model. Where the stack has a token it is asked for here too: servers inside do not have it."""
+        """The addresses of a model. They need the stack's token, where there is one: servers inside do not have it."""
         admin, token = self._deps.admin, self._deps.token
         if token and not is_admitted(request.headers.get("authorization", ""), token):
             return asks_for_token()
@@ -234,7 +234,7 @@ class Console:
         return _json({"held": await self._held()})
 
     async def vanished(self, request: Request) -> Response:
-        """Agents' replicas that nothing can be heard of: asked by who awaits a reply of one through the router."""
+        """Replicas of agents that vanished. Callers that wait for a reply through the router ask this."""
         return _json({"vanished": self._deps.vanished.look(await self._deps.sources.discovery())})
 
     async def _held(self) -> list[dict[str, Any]]:
@@ -242,7 +242,7 @@ class Console:
         return views.held_view(found, await self._deps.prober.probe(found, config.servers))
 
     async def hear(self, request: Request) -> Response:
-        """A collector says how it is getting on."""
+        """A collector reports its progress."""
         try:
             self._deps.board.hear(await read_small(request, collections.MAX_BYTES))
         except GymError as error:
@@ -261,7 +261,7 @@ class Console:
         return LinesResponse(opened, NO_STORE)
 
     async def steer(self, request: Request) -> Response:
-        """How a stream of groups is getting on, and what its trainer wants of it meanwhile."""
+        """The progress of a stream of groups; with POST, commands of its trainer."""
         streams, id = self._streams, request.path_params["id"]
         try:
             if request.method == "GET":
@@ -271,7 +271,7 @@ class Console:
             return refusal_reply(error)
 
     async def shares(self, request: Request) -> Response:
-        """A stream claims its part of the stack's places; or: who has a part."""
+        """The parts of the stack's places that streams have; with POST, a stream claims one."""
         from gym.trainers import shares  # noqa: PLC0415 (for trainers, as above)
 
         claims = self._streams.claims

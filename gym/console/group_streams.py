@@ -1,6 +1,6 @@
 """`POST /rollouts?size=8`: groups instead of single rollouts, and `/rollouts/<stream>` for a weight update in between.
 
-One line of NDJSON a group, the client's reading speed is the stream's, and the last line says how it went.
+The reply is NDJSON, one line a group; the last line is a summary. A client that reads slowly slows the stream.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Keeps the routes of a stack what they should be, for as long as the stack lives and whatever became of the commands.
 
-Wanted is what is on disk; seen is who runs and is well; the difference goes into discovery and the router's file.
+Wanted is what is on disk; seen is what runs and is healthy; the difference goes into discovery and the router's file.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 
 from gym.console.engine_dns import ContainerAddress, ContainerNames
 from gym.console.health import Health
+from gym.http.dial import parse_url
 from gym.http.pool import HttpClient
 from gym.render.routes import next_discovery, router_text
 from gym.render.wanted_stack import Leavers, Sight, discovery_of
@@ -48,6 +49,7 @@ class Reconciler:
         self._beat = Beat()
         self._leavers = Leavers()
         self._written: tuple[Wanted, Discovery, tuple[Stamp, ...]] | None = None
+        self._is_first = True
         self.problem = "the routes were not looked at yet"
 
     async def run(self) -> None:
@@ -67,23 +69,32 @@ class Reconciler:
         try:
             return await self._turn(health)
         except Exception as error:  # noqa: BLE001 (the next turn may go better, and nothing else makes one)
-            return f"the routes could not be written: {error or type(error).__name__}"
+            return f"the routes could not be written: {str(error) or type(error).__name__}"
 
     async def _turn(self, health: Health) -> str:
         wanted = read_wanted(self._folder)
         if wanted is None:
             return f"the wanted state of the stack is missing in {self._folder}"
         if wanted.down:
+            self._is_first = False
             return ""
         places = await self._names.find(wanted)
         if self._on_places is not None:
             self._on_places(_names_by_address(wanted, places))
         ours, others = _split_by_launch(wanted, places)
-        health.watch(ours, others)
+        health.watch(ours, others, self._healthy_before())
         seen = {name: _sights(found, health) for name, found in places.items()}
         found = discovery_of(wanted, seen, self._leaving(seen))
         self._write(wanted, found)
         return ""
+
+    def _healthy_before(self) -> frozenset[str]:
+        """Hosts that an earlier console has published as healthy: one that is started again takes no route away before
+        it has asked."""
+        before = read_discovery(self._discovery) if self._is_first else None
+        self._is_first = False
+        replicas = (one for view in before.instances.values() for one in view.replicas) if before else ()
+        return frozenset(parse_url(one.url).host for one in replicas if one.healthy)
 
     def _write(self, wanted: Wanted, found: Discovery) -> None:
         """Also when another process changed or removed a file: only what a later look confirms is good."""
@@ -113,10 +124,11 @@ class Reconciler:
 
 def _sights(places: tuple[ContainerAddress, ...], health: Health) -> list[Sight]:
     """A container may have an address of each family."""
-    hosts: dict[str, bool] = {}
+    seen: dict[tuple[str, int], bool] = {}
     for one in places:
-        hosts[one.host] = hosts.get(one.host, False) or health.is_healthy(one)
-    return [Sight(host, healthy) for host, healthy in hosts.items()]
+        replica = (one.host, one.shared_port)
+        seen[replica] = seen.get(replica, False) or health.is_healthy(one)
+    return [Sight(host, healthy, port) for (host, port), healthy in seen.items()]
 
 
 def _names_by_address(wanted: Wanted, places: Mapping[str, tuple[ContainerAddress, ...]]) -> dict[str, str]:

@@ -201,7 +201,7 @@ def _read_order(body: IO[bytes], kind: str, query: Mapping[str, str]) -> tuple[I
     except orjson.JSONDecodeError as error:
         raise UserError(f"the body is neither JSONL nor a JSON object: {error}", 'send {"rows": [...]}') from None
     if not isinstance(fields, dict):
-        raise UserError("the body is no object", 'send {"rows": [...]}, or one row a line')
+        raise UserError("the body is not an object", 'send {"rows": [...]}, or one row a line')
     rows, nested = fields.pop("rows", None), fields.pop("options", {})
     if not isinstance(rows, list | None) or not isinstance(nested, dict):
         raise UserError("`rows` must be a list, and `options`, where there are any, an object", 'send {"rows": [...]}')
@@ -231,7 +231,7 @@ def _is_row(line: bytes) -> bool:
 
 
 class _Lines:
-    """A file's lines, from the beginning each time. Blank ones count as lines and are no rows."""
+    """A file's lines, from the beginning each time. Blank ones count as lines and are not rows."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

@@ -138,7 +138,7 @@ def parse_order(body: bytes) -> AddressesRequest:
     except orjson.JSONDecodeError as error:
         raise UserError(f"the body is not JSON: {error}", 'send {"base_urls": ["http://HOST:8000/v1"]}') from None
     if not isinstance(fields, dict):
-        raise UserError("the body is no object", 'send {"base_urls": ["http://HOST:8000/v1"]}')
+        raise UserError("the body is not an object", 'send {"base_urls": ["http://HOST:8000/v1"]}')
     known = [name for names in NAMES.values() for name in names]
     for key in fields:
         if key not in known:

@@ -111,9 +111,9 @@ def config_yaml(discovery: Discovery, config: ConsoleConfig, origin: Origin) -> 
 def unreachable(name: str, one: InstanceView, probes: Mapping[str, Probe]) -> RolloutError:
     """The console was asked in the place of an instance that it knows: no instance answers."""
     found = {each.id: probes.get(each.id, NOT_ASKED) for each in one.replicas}
-    if well := [id for id, probe in found.items() if probe.ok]:
+    if healthy := [id for id, probe in found.items() if probe.ok]:
         # Healthy just now: the reconciler will see it too, and there is no reason to give.
-        message = f"{name} answers again ({', '.join(well[:3])}), and is not routed yet: ask again in a second"
+        message = f"{name} answers again ({', '.join(healthy[:3])}), and is not routed yet: ask again in a second"
     else:
         said = "; ".join(f"{id}: {probe.detail}" for id, probe in list(found.items())[:3])
         message = f"{name} has no healthy replica ({said or one.state}). See: gym ps, gym logs {name}"
@@ -171,12 +171,12 @@ def _replica_view(replica: ReplicaView, probe: Probe) -> dict[str, Any]:
 
 
 def _state(one: InstanceView, probes: Mapping[str, Probe]) -> str:
-    well = sum(probes.get(each.id, NOT_ASKED).ok for each in one.replicas)
+    healthy = sum(probes.get(each.id, NOT_ASKED).ok for each in one.replicas)
     if not one.replicas:
         return one.state if one.state in ("starting", "down") else "stopped"
-    if well == len(one.replicas):
+    if healthy == len(one.replicas):
         return "healthy"
-    return "degraded" if well else "starting" if one.state == "starting" else "down"
+    return "degraded" if healthy else "starting" if one.state == "starting" else "down"
 
 
 def _head_entry(

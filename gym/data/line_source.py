@@ -99,13 +99,8 @@ def count_lines(files: Iterable[str], keep_going: Callable[[], bool]) -> int | N
     return count
 
 
-def lines_of_rows(rows: Iterable[object], name: str = "rows") -> Iterator[Line]:
-    """Rows in memory (mappings, or JSON text) as if they had been read from a file."""
-    for number, row in enumerate(rows, 1):
-        yield row_to_line(row, name, number)
-
-
 def row_to_line(row: object, name: str, number: int) -> Line:
+    """A row in memory (a mapping, or JSON text) as if it had been read from a file."""
     if isinstance(row, str):
         row = row.encode()
     raw = row if isinstance(row, bytes) else orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS)

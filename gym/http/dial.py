@@ -6,12 +6,13 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from gym.http.peer_health import Peer
 
 P = TypeVar("P", bound=asyncio.Protocol)
+DIALS_AT_ONCE: Final = 256
 
 
 class Endpoint(NamedTuple):
@@ -54,6 +55,34 @@ class SocketFileDial:
 
     def name(self, address: Endpoint) -> str:
         return self._path
+
+
+class DialGate:
+    """Connections to one peer are opened some at a time: ten thousand at once are a second in which this process does
+    nothing else, and more than the peer's kernel lets wait."""
+
+    def __init__(self) -> None:
+        self._free = asyncio.Semaphore(DIALS_AT_ONCE)
+        self._opened = float("-inf")  # when the last one was, by the loop's time
+
+    async def enter(self, seconds: float, ends: float) -> None:
+        """`TimeoutError` after so many seconds in which the peer took no connection, and when `ends` has come."""
+        now = asyncio.get_running_loop().time
+        while self._free.locked():
+            began = now()
+            try:
+                async with asyncio.timeout_at(min(began + seconds, ends)):
+                    await self._free.acquire()
+                    return
+            except TimeoutError:
+                if self._opened < began or now() >= ends:
+                    raise
+        await self._free.acquire()
+
+    def leave(self, *, opened: bool) -> None:
+        if opened:
+            self._opened = asyncio.get_running_loop().time()
+        self._free.release()
 
 
 @lru_cache(maxsize=4096)

@@ -15,7 +15,7 @@ from typing import Any, Final
 IDLE_SECONDS: Final = 3  # nothing came for so long: ask the peer's kernel
 INTERVAL_SECONDS: Final = 2
 PROBES: Final = 3  # 3 s + 3 times 2 s: a peer that vanished is noticed after 9 s
-UNACKNOWLEDGED_SECONDS: Final = 8  # TCP sends again after 0.2, 0.6, 1.4, 3, 6.2 s: 5 s without a network are survived
+UNACKNOWLEDGED_SECONDS: Final = 8  # TCP resends after 0.2, 0.6, 1.4, 3, 6.2 s: 5 s without a network are survived
 ONE_WINDOW: Final = 32 * 1024  # what every receiver takes in, though its program reads nothing
 _LAST_ACK_AT: Final = 56  # tcpi_last_ack_recv, milliseconds, in Linux's struct tcp_info
 _DARWIN_KEEPIDLE: Final = 0x10  # TCP_KEEPALIVE there
@@ -57,7 +57,7 @@ def make_live_socket(address: Sequence[Any]) -> socket.socket:
 
 
 def heard_within(sock: Any, seconds: float) -> bool:
-    """Has the peer's kernel acknowledged anything so lately? Its program may hang all the same. False: not known."""
+    """True when the peer's kernel acknowledged something so lately; its program may hang even so. False: not known."""
     option = getattr(socket, "TCP_INFO", None)
     if sys.platform != "linux" or option is None:
         return False

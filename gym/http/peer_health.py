@@ -26,7 +26,7 @@ FORGET_SECONDS: Final = 600.0
 
 VANISHED: Final = frozenset((errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN))
 # Without a Host: our servers do not need it, and the router refuses it itself instead of asking the console behind it,
-# which may hang while the rollouts that pass the router get on well.
+# which may hang while the rollouts that pass the router go on.
 QUESTION: Final = b"GET /healthz HTTP/1.1\r\nconnection: close\r\n\r\n"
 VANISHED_WORDS: Final = "the peer vanished: nothing was heard of it any more ({})"
 
@@ -48,6 +48,10 @@ class AwaitedConnection(Protocol):
 
     @property
     def asked(self) -> float: ...
+
+    @property
+    def idle_since(self) -> float:
+        """When its last reply was whole, by the loop's time; 0 before the first one."""
 
     def heard_within(self, seconds: float) -> bool: ...
 
@@ -119,6 +123,8 @@ class PeerHealth:
     def _look_around(self) -> None:
         now = asyncio.get_running_loop().time()
         self._forgive(now - self._due)
+        if self._silent_peers:
+            self._hear_replies()
         awaited: dict[Peer, list[AwaitedConnection]] = {}
         for one in self._open:
             if one.waits and now - one.asked >= ASK_AFTER:
@@ -136,6 +142,13 @@ class PeerHealth:
             for doubt in self._silent_peers.values():
                 doubt.began += late
                 doubt.asked += late
+
+    def _hear_replies(self) -> None:
+        """A peer that answers others is there, however many wait before the question."""
+        for one in self._open:
+            doubt = self._silent_peers.get(one.peer)
+            if doubt is not None and one.idle_since > doubt.began:
+                doubt.began = one.idle_since
 
     def _judge(self, peer: Peer, connections: list[AwaitedConnection], now: float) -> None:
         doubt = self._look(peer, now, self._ask_every or ASK_EVERY)

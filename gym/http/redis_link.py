@@ -48,12 +48,12 @@ def check_address(url: str, what: str) -> str:
     except ValueError:
         there, parts = False, urlsplit("")
     if not there or parts.scheme not in SCHEMES:
-        raise UserError(f"{what} is {show_address(url)!r}, which is no address of a Redis", hint)
+        raise UserError(f"{what} is {show_address(url)!r}, which is not an address of a Redis", hint)
     if "password" in parts.query:  # nothing would know it for a secret there
         raise UserError(f"{what}: the password of {show_address(url)} is behind the `?`", f"{hint}, with :PASSWORD@")
     database = parts.path.strip("/")
     if parts.scheme != "unix" and database and not database.isdecimal():
-        raise UserError(f"{what}: {database!r} in {show_address(url)} is no number of a database", hint)
+        raise UserError(f"{what}: {database!r} in {show_address(url)} is not a number of a database", hint)
     return url
 
 

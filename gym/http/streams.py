@@ -15,7 +15,6 @@ from gym.http.pool import CONNECT_SECONDS, NotSent
 
 T = TypeVar("T")
 PIECE = 1 << 18
-LONGEST_HEAD = 64 << 10
 Pieces = AsyncIterator[bytes]
 
 
@@ -85,6 +84,8 @@ class Incoming:
 class OpenConnection:
     """A connection that stays open: fits `gym.http.peer_health.AwaitedConnection`."""
 
+    idle_since = 0.0
+
     def __init__(self, peer: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.peer = peer
         self.waits = True
@@ -134,8 +135,8 @@ async def exchange(
         reading = asyncio.get_running_loop().create_task(read_head(reader))
         try:
             await asyncio.wait({sending, reading}, return_when=asyncio.FIRST_COMPLETED)
-            if sending.done() and (trouble := sending.exception()) is not None and not isinstance(trouble, OSError):
-                raise trouble  # the source of the body broke, not the line
+            if sending.done() and (failed := sending.exception()) is not None and not isinstance(failed, OSError):
+                raise failed  # the source of the body broke, not the line
             incoming = await within(idle, reading)
             incoming.idle = idle
             yield incoming

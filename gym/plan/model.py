@@ -44,6 +44,11 @@ class Service(Value):
     process: str = ""  # that it shares with others, where its runtime lets it; "" for one of its own
 
     @property
+    def own_replicas(self) -> int:
+        """Those that share with no other instance: of an instance in a shared process all but the first."""
+        return self.replicas - bool(self.process and self.replicas)
+
+    @property
     def strict(self) -> bool:
         """A verifier that is configured to be so."""
         return self.type == "resources_servers" and self.fields.get("strict") is True
@@ -105,6 +110,7 @@ class ObservedService(Value):
     digest: str
     replicas: int
     parts: dict[str, str] = Field(default_factory=dict)  # empty where the runtime keeps only the digest
+    beside: frozenset[str] | None = None  # the other instances in its process; None where the runtime does not say
 
 
 class Observed(Value):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gym.plan.model import Change, Observed, ObservedService, Plan, SandboxPlan, Service, Sidecar
+from gym.plan.shared_processes import shared_processes
 from gym.wire.stack_names import SANDBOX
 
 
@@ -12,7 +15,7 @@ def diff(plan: Plan, observed: Observed) -> tuple[Change, ...]:
     planned = names | ({SANDBOX} if plan.sandbox else set())
     broker = [_single_change(SANDBOX, plan.sandbox, observed.services.get(SANDBOX))] if plan.sandbox else []
     beside = [_single_change(one.name, one, observed.services.get(one.name)) for one in plan.sidecars]
-    changes = [_change(one, observed.services.get(one.name)) for one in plan.services]
+    changes = _with_others(plan, observed, [_change(one, observed.services.get(one.name)) for one in plan.services])
     gone = [Change(action="remove", service=name, why="no longer in the stack") for name in sorted(observed.services)]
     return (*broker, *beside, *changes, *(one for one in gone if one.service not in planned))
 
@@ -34,6 +37,42 @@ def _change(service: Service, running: ObservedService | None) -> Change:
     if running.replicas != service.replicas:
         return Change(action="scale", service=service.name, why=f"{running.replicas} -> {service.replicas} replicas")
     return Change(action="keep", service=service.name)
+
+
+def _with_others(plan: Plan, observed: Observed, changes: Iterable[Change]) -> list[Change]:
+    """Instances of one process are replaced together, also when one joins or leaves them."""
+    own = list(changes)
+    replaced = frozenset(one.service for one in own if one.action == "replace")
+    beside = {
+        one.name: frozenset(other.name for other in members if other is not one)
+        for members in shared_processes(plan).values()
+        for one in members
+    }
+    return [
+        _with_reason(one, _why_by_others(beside.get(one.service, frozenset()), observed, one.service, replaced))
+        for one in own
+    ]
+
+
+def _with_reason(change: Change, why: str) -> Change:
+    if not why or change.action not in ("keep", "scale"):
+        return change
+    return Change(action="replace", service=change.service, why=f"{why}, {change.why}" if change.why else why)
+
+
+def _why_by_others(wanted: frozenset[str], observed: Observed, name: str, replaced: frozenset[str]) -> str:
+    """What happens to the other instances in its process; "" where nothing does."""
+    running = observed.services.get(name)
+    if running is None or running.beside is None:
+        return ""
+    joined, left = wanted - running.beside, running.beside - wanted
+    changed = wanted & running.beside & replaced
+    words = (("its process gets", joined), ("its process loses", left), ("its process is replaced for", changed))
+    return ", ".join(f"{what} {_some(sorted(names))}" for what, names in words if names)
+
+
+def _some(names: list[str]) -> str:
+    return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
 
 
 def _what_changed(service: Service | SandboxPlan | Sidecar, running: ObservedService) -> str:

@@ -73,6 +73,7 @@ def _how_it_runs(service: Service) -> str:
         f"{facts.cpus:g} cpus" if facts.cpus else "",
         facts.memory or "",
         f"gpus {facts.gpus}" if facts.gpus else "",
+        "may share its process" if facts.share else "",
         f"on {', '.join(f'{key}={value}' for key, value in facts.placement.items())}" if facts.placement else "",
     ]
     return ", ".join([how, *filter(None, limits)])

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from gym.config.model import ContainerFacts
 from gym.config.redaction import redact
 from gym.plan.digest import digest_value
 from gym.plan.model import Plan, Service
-from gym.plan.slugs import slugify
+from gym.plan.slugs import RESERVED, slugify
 from gym.plan.visible_settings import settings_for
+from gym.wire.stack_names import shared_port
 from gym.wire.telemetry import KEY as TELEMETRY
 from gym.wire.telemetry import read_telemetry
 
+SHARING: Final = ("compose", "local")
 
-def share_processes(plan: Plan, secrets: Collection[str] = ()) -> Plan:
-    """`secrets`: the dotted paths of secrets. Two or more that are alike share; one alone has its own process."""
+
+def share_processes(plan: Plan, secrets: Collection[str] = (), apart: Collection[str] = ()) -> Plan:
+    """`secrets`: the dotted paths of secrets. `apart`: instances with something of their own that no plan knows. Two or
+    more that are alike share; one alone has its own process."""
     groups: dict[str, list[str]] = {}
     for service in plan.services:
-        if _may_share(plan, service, secrets):
+        if service.name not in apart and _may_share(plan, service, secrets):
             groups.setdefault(_likeness(service), []).append(service.name)
+    taken = {*RESERVED, *(one.slug for one in plan.services), *(one.slug for one in plan.sidecars)}
     process_of: dict[str, str] = {}
-    for names in groups.values():
+    for names in map(_with_own_ports, groups.values()):
         if len(names) > 1:
-            process_of |= dict.fromkeys(names, _process_name(plan, names[0], set(process_of.values())))
+            process = _process_name(plan, names[0], taken)
+            taken.add(container_slug(process))
+            process_of |= dict.fromkeys(names, process)
     services = (one.model_copy(update={"process": process_of.get(one.name, "")}) for one in plan.services)
     return plan.model_copy(update={"services": tuple(services)})
 
@@ -37,6 +45,20 @@ def processes_of(plan: Plan) -> dict[str, tuple[str, ...]]:
             process = service.process if service.process and number == 0 else replica
             found[process] = (*found.get(process, ()), replica)
     return found
+
+
+def shared_processes(plan: Plan) -> dict[str, tuple[Service, ...]]:
+    """Those that instances share, each with the instances in it."""
+    found: dict[str, tuple[Service, ...]] = {}
+    for service in plan.services:
+        if service.process and service.replicas:
+            found[service.process] = (*found.get(service.process, ()), service)
+    return found
+
+
+def container_slug(process: str) -> str:
+    """What a process that instances share is called where it is a container; it is no instance's slug."""
+    return process.replace(".", "-")
 
 
 def owners_of(plan: Plan) -> dict[str, Service]:
@@ -53,6 +75,25 @@ def digests_of_processes(plan: Plan) -> dict[str, str]:
         else digest_value([[owners[one].name, owners[one].digest] for one in replicas])[:32]
         for process, replicas in processes_of(plan).items()
     }
+
+
+def tell_shared(plan: Plan, place: str) -> tuple[str, ...]:
+    """A line for each process that instances share. `place`: what they live in, such as a container."""
+    return tuple(
+        f"share: {len(members)} {members[0].implementation} in one {place}, {container_slug(process)}"
+        for process, members in shared_processes(plan).items()
+    )
+
+
+def tell_unshared(plan: Plan, where: str) -> tuple[str, ...]:
+    """One line where instances ask to share, and `where`, a runtime or an engine, gives each its own."""
+    asking = [one.name for one in plan.services if one.container.share and where not in SHARING]
+    return (f"share: not used by {where}, where each instance has its own: {_some(asking)}.",) if asking else ()
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:3])
+    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 
 
 def _may_share(plan: Plan, service: Service, secrets: Collection[str]) -> bool:
@@ -80,9 +121,18 @@ def _likeness(service: Service) -> str:
     return digest_value([service.type, service.implementation, service.extras, parts])
 
 
+def _with_own_ports(names: Sequence[str]) -> list[str]:
+    """Those that no other one's port is in the way of, in their order; of two with the same one, the first by name."""
+    first: dict[int, str] = {}
+    for name in sorted(names):
+        first.setdefault(shared_port(name), name)
+    return [name for name in names if first[shared_port(name)] == name]
+
+
 def _process_name(plan: Plan, first: str, taken: Collection[str]) -> str:
-    """No slug has a dot."""
+    """No slug has a dot; and `taken` has what a container of that name may not be called."""
     owner = plan.service(first)
     assert owner is not None
     name = f"{slugify(owner.implementation)}.shared"
-    return next(one for one in (name, *(f"{name}-{number}" for number in range(2, 1000))) if one not in taken)
+    names = (name, *(f"{name}-{number}" for number in range(2, 1000)))
+    return next(one for one in names if container_slug(one) not in taken)

@@ -39,6 +39,7 @@ NOT_FOR_SERVERS = frozenset(
         "num_samples_in_parallel",
         "sandbox_provider",
         "strict",
+        "share",
     }
 )
 

@@ -10,6 +10,7 @@ from pydantic import Field
 from gym import labels
 from gym.plan.model import Plan, Service, Value
 from gym.plan.model_upstreams import FOLDER, takes_upstreams
+from gym.plan.shared_processes import shared_processes
 from gym.render.compose_model import (
     ComposeFile,
     ComposeNetwork,
@@ -26,6 +27,7 @@ from gym.render.compose_model import (
     Secret,
 )
 from gym.render.compose_settings import launch_text, reads_file, settings_file
+from gym.render.compose_shared import shared_comment, shared_name, shared_service
 from gym.render.compose_sidecars import (
     network_with_sidecars,
     sidecar_networks,
@@ -95,7 +97,7 @@ def render_compose(plan: Plan, facts: ComposeFacts) -> str:
 
 
 def compose_file(plan: Plan, facts: ComposeFacts) -> ComposeFile:
-    servers = {service_name(one.slug, facts.project): _server(plan, one, facts) for one in plan.services}
+    servers = _servers(plan, facts)
     token = (TOKEN,) if plan.router.needs_token else ()
     asked = (*(_secret_names(one, facts) for one in plan.services), *map(sidecar_secrets, plan.sidecars))
     names = sorted({name for each in asked for name in each} | set(token))
@@ -111,6 +113,19 @@ def compose_file(plan: Plan, facts: ComposeFacts) -> ComposeFile:
         volumes=sidecar_volumes(plan),
         secrets={name: Secret(file=f"./secrets/{name}") for name in names},
     )
+
+
+def _servers(plan: Plan, facts: ComposeFacts) -> dict[str, ComposeService]:
+    """What shares a process is one service; further replicas of an instance in there have their own."""
+    alone = {one.name: _server(plan, one, facts) for one in plan.services}
+    shared = {
+        shared_name(process, facts.project): shared_service(
+            plan, process, [alone[one.name] for one in members], facts.project
+        )
+        for process, members in shared_processes(plan).items()
+    }
+    own = (one for one in plan.services if one.own_replicas or not one.process)
+    return {service_name(one.slug, facts.project): alone[one.name] for one in own} | shared
 
 
 def _networks(plan: Plan) -> dict[str, ComposeNetwork]:
@@ -253,7 +268,7 @@ def _deploy(service: Service) -> Deploy:
     facts = service.container
     gpus = Device(count="all" if facts.gpus == "all" else int(facts.gpus)) if facts.gpus else None
     reserved = Resources(reservations=Reservations(devices=(gpus,))) if gpus else None
-    return Deploy(replicas=service.replicas, resources=reserved)
+    return Deploy(replicas=service.own_replicas, resources=reserved)
 
 
 def _router(plan: Plan, facts: ComposeFacts) -> ComposeService:
@@ -350,7 +365,8 @@ def _comments(plan: Plan, facts: ComposeFacts) -> dict[str, str]:
         CONSOLE: "pages and figures of the stack; keeps the router's routes",
         SANDBOX: "makes sandboxes; the only one that holds the engine's socket",
     }
-    return ours | {service_name(one.slug, facts.project): _comment(one) for one in plan.services}
+    shared = {shared_name(one, facts.project): shared_comment(each) for one, each in shared_processes(plan).items()}
+    return ours | shared | {service_name(one.slug, facts.project): _comment(one) for one in plan.services}
 
 
 def _comment(service: Service) -> str:

@@ -8,10 +8,11 @@ import orjson
 
 from gym import labels
 from gym.plan.model import Plan, Service
+from gym.plan.shared_processes import container_slug
 from gym.render.launch_document import HEAD, Address, launch_document
 from gym.render.traefik import route_prefix
 from gym.render.yaml_text import NOT_IN_YAML
-from gym.wire.stack_names import PORT, ROUTER, service_name
+from gym.wire.stack_names import PORT, ROUTER, service_name, shared_port
 
 LONG_DOCUMENT: Final = 100_000  # the kernel refuses one environment string of 128 KiB
 
@@ -43,9 +44,16 @@ def _addresses(plan: Plan, service: Service, project: str) -> dict[str, Address]
     found: dict[str, Address] = {}
     for one in plan.services:
         if service.launch == "sdk":
-            found[one.name] = (service_name(one.slug, project), PORT)
+            found[one.name] = _address(one, project)
         else:
             found[one.name] = (ROUTER, f"{labels.ROUTER_PORT}{route_prefix(one)}")
-    found[service.name] = ("0.0.0.0", PORT)
+    found[service.name] = ("0.0.0.0", _address(service, project)[1])
     found[HEAD] = (ROUTER, labels.ROUTER_PORT)
     return found
+
+
+def _address(service: Service, project: str) -> tuple[str, int]:
+    """Until discovery is read: of an instance in a shared process, that of its replica there."""
+    if service.process:
+        return service_name(container_slug(service.process), project), shared_port(service.name)
+    return service_name(service.slug, project), PORT

@@ -16,7 +16,6 @@ from gym.wire.stack_names import NETWORK, PORT, ROUTER, SANDBOX
 from gym.wire.telemetry import KEY as TELEMETRY
 from gym.wire.telemetry import OTLP_PORT, TRACES
 
-PROFILE: Final = "observability"
 FOLDER: Final = "observability"  # below a stack's home
 COMPOSE_FILE: Final = "compose.yaml"
 GRAFANA_URL: Final = "http://127.0.0.1:3000"
@@ -47,8 +46,8 @@ def addresses_in_containers(plan: Plan) -> Addresses:
 
 
 def addresses_here(router: str, folder: str) -> Addresses:
-    """For programs on the same machine. `router` is `host:port`; a local stack's broker does not publish its own."""
-    return Addresses(router, "", PROMETHEUS_URL, "http://127.0.0.1:16686", f"{folder}/dashboards")
+    """For programs on the same machine. `router` is its URL; a local stack's broker does not publish its own."""
+    return Addresses(router.rpartition("//")[2], "", PROMETHEUS_URL, "http://127.0.0.1:16686", f"{folder}/dashboards")
 
 
 def observability_files(plan: Plan, pieces: Mapping[str, str], where: Addresses) -> dict[str, str]:

@@ -11,6 +11,7 @@ import yaml
 from gym.config import redact
 from gym.errors import Problem, UserError
 from gym.plan.model import Action, Change, Plan
+from gym.render.compose_shared import shared_names
 from gym.render.override_file import OWN
 from gym.wire.stack_names import service_name
 
@@ -55,6 +56,13 @@ def check_override(texts: Mapping[str, str], plan: Plan, project: str) -> None:
         raise UserError("\n".join(map(str, problems)), "Names are those of instances, as `gym ps` shows them.")
 
 
+def named_instances(texts: Iterable[str], plan: Plan, project: str) -> frozenset[str]:
+    """Those whose service a file changes, or asks to be started first: each is a service of its own."""
+    by_service = _instances(plan, project)
+    used = {name for text in texts for name, _ in _used(_services(text))}
+    return frozenset(name for service, name in by_service.items() if used & {service, name})
+
+
 def _unknown(name: str, path: str, where: str, known: list[str]) -> Problem:
     near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
     hint = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(known)}."
@@ -76,9 +84,10 @@ def _makes(service: Any) -> bool:
 
 
 def _instances(plan: Plan, project: str) -> dict[str, str]:
-    """Name in the Compose file -> name of the instance, or of its service."""
+    """Name in the Compose file -> name of the instance, or of its service; one that instances share has no other."""
     slugs = {one.name: one.slug for one in plan.services} | {one.name: one.slug for one in plan.sidecars}
-    return {service_name(slug, project): name for name, slug in slugs.items()}
+    shared = {name: name for name in shared_names(plan, project)}
+    return {service_name(slug, project): name for name, slug in slugs.items()} | shared
 
 
 def _action(part: str, old: Mapping[str, Any], new: Mapping[str, Any], names: Mapping[str, str]) -> Action:
@@ -88,13 +97,13 @@ def _action(part: str, old: Mapping[str, Any], new: Mapping[str, Any], names: Ma
 
 
 def _words(old: Mapping[Leaf, Said], new: Mapping[Leaf, Said]) -> str:
-    told = [
+    changed = [
         _say(".".join(leaf), old.get(leaf), new.get(leaf))
         for leaf in sorted({*old, *new})
         if old.get(leaf) != new.get(leaf)
     ]
-    more = f" and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
-    return "; ".join(told[:SHOWN]) + more
+    more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
+    return "; ".join(changed[:SHOWN]) + more
 
 
 def _say(key: str, old: Said | None, new: Said | None) -> str:
@@ -146,7 +155,7 @@ def _tree(text: str) -> dict[str, Any]:
 
 
 def _to_value(node: yaml.Node | None) -> Any:
-    """As written: Compose's own tags (`!reset`) are no types, and `007` is no number."""
+    """As written: Compose's own tags (`!reset`) are not types, and `007` is not a number."""
     if isinstance(node, yaml.MappingNode):
         found: dict[str, Any] = {}
         for key, child in node.value:
@@ -162,16 +171,16 @@ def _to_value(node: yaml.Node | None) -> Any:
     return f"{tag}{node.value if node is not None else ''}"
 
 
-def tell_stale(changes: Iterable[Change], stale: Collection[str], told: Iterable[Change]) -> tuple[Change, ...]:
-    """`told` is what override files say by now, or another reason to replace an instance that is `stale`, beside a new
-    image; what is no instance follows as it is."""
-    by_service = {one.service: one for one in told}
+def tell_stale(changes: Iterable[Change], stale: Collection[str], overrides: Iterable[Change]) -> tuple[Change, ...]:
+    """Adds the reason to each `stale` instance: a change in `overrides`, else a new image. The other changes in
+    `overrides`, those of no instance, follow as they are."""
+    by_service = {one.service: one for one in overrides}
     listed = [_with_reason(one, one.service in stale, by_service.pop(one.service, None)) for one in changes]
     return (*listed, *by_service.values())
 
 
-def _with_reason(change: Change, stale: bool, told: Change | None) -> Change:
+def _with_reason(change: Change, stale: bool, override: Change | None) -> Change:
     if not stale or change.action not in ("keep", "scale"):
         return change
-    first = told.why if told else "its image changed, or what Compose makes of an override file"
+    first = override.why if override else "its image changed, or what Compose makes of an override file"
     return Change(action="replace", service=change.service, why=f"{first}, {change.why}" if change.why else first)

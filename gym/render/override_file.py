@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import yaml
 
 from gym.plan.model import Plan
+from gym.render.compose_shared import shared_names
 from gym.wire.stack_names import CONSOLE, NETWORK, ROUTER, SANDBOX, service_name
 
 OWN = (ROUTER, CONSOLE, SANDBOX)
@@ -14,7 +15,7 @@ WITHOUT_NETWORKS = ("networks", "network_mode")
 
 
 def adapt_override(text: str, plan: Plan, project: str) -> str | None:
-    """The text to merge instead; None where the user's own will do, also where it is no Compose file.
+    """The text to merge instead; None where the user's own will do, also where it is not a Compose file.
 
     A service that is new to the stack, and names no network, joins that of the servers.
     """
@@ -30,8 +31,9 @@ def adapt_override(text: str, plan: Plan, project: str) -> str | None:
     changed = _rename(services, names)
     for _, service in services.value:
         changed |= _rename_needs(_child(service, "depends_on"), names)
+    ours = {*names.values(), *shared_names(plan, project), *OWN}
     for key, service in services.value:
-        if key.value not in {*names.values(), *OWN} and isinstance(service, yaml.MappingNode):
+        if key.value not in ours and isinstance(service, yaml.MappingNode):
             changed |= _join(service)
     return str(yaml.serialize(root, allow_unicode=True)) if changed else None
 

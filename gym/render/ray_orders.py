@@ -73,7 +73,7 @@ def asked_resources(options: Mapping[str, Any]) -> dict[str, float]:
 def memory_bytes(name: str, text: str) -> int:
     found = MEMORY.fullmatch(text.strip())
     if found is None:
-        raise UserError(f"{name}: memory: {text} is no amount of memory.", "Write 512m or 2g.")
+        raise UserError(f"{name}: memory: {text} is not an amount of memory.", "Write 512m or 2g.")
     return int(float(found[1]) * UNITS[found[2].lower()])
 
 

@@ -23,6 +23,11 @@ _BODY: Final = """\
 set -u
 umask 077
 home="$SLURM_SUBMIT_DIR"/{home}
+# Each node and its address, in the order of the tasks: an image has no programs of Slurm.
+GYM_SLURM_NODES="$(scontrol show hostnames | while read -r node; do
+  echo "$node $(scontrol show node --oneliner "$node" </dev/null | grep -o ' NodeAddr=[^ ]*' | cut -d= -f2)"
+done)"
+export GYM_SLURM_NODES
 drain() {{ echo "$1" >"$home/slurm/drained"; kill -TERM "$step" 2>/dev/null; }}
 trap 'drain "its time limit is near"' USR1
 trap 'drain "it was cancelled"' TERM
@@ -32,7 +37,7 @@ wait "$step"; code=$?
 while kill -0 "$step" 2>/dev/null; do wait "$step"; code=$?; done
 {again}exit "$code"
 """
-# An agent that a signal ended was lost with its node, or was killed: what it had is started again.
+# An agent that a signal ended was lost with its node, or was killed: what it had is restarted.
 _AGAIN: Final = """\
 if [ "$code" -gt 128 ] && [ ! -e "$home/slurm/drained" ] && [ "${SLURM_RESTART_COUNT:-0}" -lt 10 ]; then
   scontrol requeue "$SLURM_JOB_ID" && sleep infinity
@@ -52,7 +57,7 @@ def slurm_texts(request: RenderRequest) -> dict[str, str]:
 def stack_script(stack: str, settings: SlurmSettings, asked: NodeRequest, python: str) -> str:
     home = f".gym/{stack}"
     lines = "".join(f"#SBATCH {line}\n" for line in _directives(stack, settings, asked, home))
-    step = shlex.join(_step(settings.container, python))
+    step = " ".join(_step(settings.container, python, asked.gpus))
     return (
         _HEAD.format(stack=stack)
         + lines
@@ -84,12 +89,15 @@ def _directives(stack: str, settings: SlurmSettings, asked: NodeRequest, home: s
     yield from settings.options
 
 
-def _step(container: SlurmContainer | None, python: str) -> list[str]:
-    """One agent on each node; where one fails, all end, and the job says so."""
+def _step(container: SlurmContainer | None, python: str, gpus: int) -> list[str]:
+    """Words of a shell. One agent on each node; where one fails, all end, and the job says so."""
     run = ["srun", "--kill-on-bad-exit=1", "--cpu-bind=none"]
     agent = ["-P", "-m", AGENT]
     if container is None:
-        return [*run, python, *agent]
+        return [*run, shlex.quote(python), *agent]
+    image, folder = shlex.quote(container.image), '"$SLURM_SUBMIT_DIR"'
     if container.program == "enroot":
-        return [*run, f"--container-image={container.image}", "--container-mount-home", PYTHON, *agent]
-    return [*run, "apptainer", "exec", "--bind", "/etc/slurm", container.image, PYTHON, *agent]
+        mounts = ("--container-mount-home", f"--container-mounts={folder}:{folder}")
+        return [*run, f"--container-image={image}", *mounts, PYTHON, *agent]
+    seen = ("--nv",) if gpus else ()  # the node's drivers of NVIDIA
+    return [*run, "apptainer", "exec", *seen, "--bind", folder, image, PYTHON, *agent]

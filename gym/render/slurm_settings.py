@@ -54,7 +54,7 @@ class SlurmSettings(BaseModel):
     options: tuple[str, ...] = ()
     """More options of sbatch: `[--exclusive, --reservation=eval]`."""
     requeue: bool = True
-    """A job that lost a node is queued again, and carries on."""
+    """A job that lost a node is requeued, and carries on."""
     warn_seconds: int = Field(default=60, ge=1, le=3600)
     """So long before its time limit a job drains."""
     container: SlurmContainer | None = None

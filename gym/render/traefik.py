@@ -43,13 +43,13 @@ LOG_FIELDS = (
 BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 # A replica that refuses leaves within three seconds; one that is busy may keep silent for as long and stays.
 HEALTH_CHECK = {"path": "/healthz", "interval": "3s", "unhealthyInterval": "1s", "timeout": "2900ms"}
-# Only a connection that failed is tried again, never what was sent. Each try takes the next replica: with one of
+# Only a connection that failed is retried, never what was sent. Each try takes the next replica: with one of
 # two replicas dead and others asking in between, ten tries all meet the dead one once in a thousand times.
 NO_PAGES = "no-pages"
 RETRY = {"attempts": 10, "initialInterval": "20ms"}
 # Our own servers refuse names that are not theirs. By what name the client came stands in X-Forwarded-Host.
 OWN_HOST = {"passHostHeader": False}
-NO_SPANS: Tree = {"observability": {"tracing": False}}  # pages and polls of the stack itself are no part of a rollout
+NO_SPANS: Tree = {"observability": {"tracing": False}}  # pages and polls of the stack itself are not part of a rollout
 # Traefik matches on a path in which everything is decoded but the reserved characters of RFC 3986.
 RESERVED = ":/?#[]@!$&'()*+,;=%"
 RAW_IN_SEGMENT = ":@!$&'()*+,="  # reserved, yet a client may send them as they are

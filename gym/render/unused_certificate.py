@@ -1,7 +1,7 @@
 """A certificate for the router that no caller ever sees: none of its entry points speaks TLS.
 
 Without one Traefik makes an RSA key of its own at its start and again whenever it reads its files: 0.05 to 0.3 s of CPU
-each time. So this key is no secret, and nothing may rely on it.
+each time. So this key is not a secret, and nothing may rely on it.
 """
 
 from __future__ import annotations

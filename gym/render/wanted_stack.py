@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from gym.plan.model import Plan, RouterPlan, Service
+from gym.plan.shared_processes import container_slug
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView, replica_route
 from gym.wire.stack_names import PORT, service_name
 from gym.wire.wanted import Wanted, WantedRouter, WantedService, Work
@@ -16,6 +18,7 @@ class Sight(NamedTuple):
 
     host: str
     healthy: bool
+    shared_port: int = 0  # its own, in a container with others; 0 in one of its own
 
 
 def wanted_of(plan: Plan, project: str, url: str) -> Wanted:
@@ -31,9 +34,8 @@ def wanted_of(plan: Plan, project: str, url: str) -> Wanted:
 
 def plan_of_wanted(wanted: Wanted) -> Plan:
     """As much of the plan as routes depend on."""
-    services = tuple(
-        Service.model_validate(one.model_dump(exclude={"host", "strict", "image"})) for one in wanted.services
-    )
+    left_out = {"host", "strict", "image", "shared"}
+    services = tuple(Service.model_validate(one.model_dump(exclude=left_out)) for one in wanted.services)
     return Plan(stack=wanted.stack, services=services, router=RouterPlan(**wanted.router.model_dump()))
 
 
@@ -44,6 +46,13 @@ def discovery_of(
     not healthy, what is seen and not wanted is not listed."""
     instances = {one.name: _instance(wanted, one, seen.get(one.name, ()), leaving) for one in wanted.services}
     return Discovery(stack=wanted.stack, router=wanted.url, instances=instances)
+
+
+def sights_of(wanted: Wanted, service: WantedService, *, healthy: bool) -> list[Sight]:
+    """Of all its replicas, by the names that they should have."""
+    own = [wanted.own_replica(service, number) for number in range(1, service.own_replicas + 1)]
+    shared = wanted.shared_replica(service) if service.replicas else None
+    return [*([Sight(shared.host, healthy, shared.port)] if shared else ()), *(Sight(host, healthy) for host in own)]
 
 
 def number_of(host: str) -> int:
@@ -71,15 +80,19 @@ class Leavers:
 def _wanted_service(service: Service, project: str) -> WantedService:
     fields = service.model_dump(include={"name", "slug", "type", "implementation", "launch", "digest", "replicas"})
     return WantedService(
-        **fields, host=service_name(service.slug, project), strict=service.strict, image=service.image_digest
+        **fields,
+        host=service_name(service.slug, project),
+        strict=service.strict,
+        image=service.image_digest,
+        shared=container_slug(service.process),
     )
 
 
 def _instance(wanted: Wanted, service: WantedService, seen: Iterable[Sight], leaving: Collection[str]) -> InstanceView:
-    there = sorted((one for one in seen if one.host not in leaving), key=lambda one: number_of(one.host))
-    there = there[: service.replicas]
+    number = partial(_number, service)
+    there = sorted((one for one in seen if one.host not in leaving), key=number)[: service.replicas]
     missing = _missing(wanted, service, {*leaving, *(one.host for one in there)}, service.replicas - len(there))
-    replicas = tuple(_replica(service, one) for one in sorted((*there, *missing), key=lambda one: number_of(one.host)))
+    replicas = tuple(_replica(service, one) for one in sorted((*there, *missing), key=number))
     return InstanceView(
         type=service.type,
         implementation=service.implementation,
@@ -93,15 +106,19 @@ def _instance(wanted: Wanted, service: WantedService, seen: Iterable[Sight], lea
 
 
 def _replica(service: WantedService, one: Sight) -> ReplicaView:
-    id = f"{service.slug}-{number_of(one.host)}"
+    id = f"{service.slug}-{_number(service, one)}"
     route = replica_route(service.type, id)
-    return ReplicaView(id=id, url=f"http://{one.host}:{PORT}", healthy=one.healthy, route=route)
+    return ReplicaView(id=id, url=f"http://{one.host}:{one.shared_port or PORT}", healthy=one.healthy, route=route)
+
+
+def _number(service: WantedService, one: Sight) -> int:
+    """The first replica of an instance that shares is the shared one; those in its own containers follow."""
+    return 1 if one.shared_port else number_of(one.host) + bool(service.shared)
 
 
 def _missing(wanted: Wanted, service: WantedService, taken: Collection[str], count: int) -> list[Sight]:
     """Names of those that should be there: some reader may know them by then."""
-    names = (wanted.replica(service, number) for number in range(1, service.replicas + 1))
-    return [Sight(name, healthy=False) for name in names if name not in taken][:count]
+    return [one for one in sights_of(wanted, service, healthy=False) if one.host not in taken][:count]
 
 
 def _state(replicas: tuple[ReplicaView, ...]) -> str:

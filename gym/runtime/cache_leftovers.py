@@ -1,4 +1,4 @@
-"""Environments and other files of the cache folder that nothing uses any more. All of them can be made again."""
+"""Environments and other files of the cache folder that nothing uses any more. All of them can be rebuilt."""
 
 from __future__ import annotations
 

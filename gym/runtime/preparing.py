@@ -41,7 +41,7 @@ def reload_changed(
     *,
     timeout: float | None,
 ) -> StackStatus:
-    """`up`, and a restart of those that it keeps: a file that is no source by its name, a prompt say, changes no
+    """`up`, and a restart of those that it keeps: a file that is not a source by its name, a prompt say, changes no
     digest."""
     kept = {one.service for one in runtime.changes(home, prepared) if one.action == "keep"}
     status = runtime.up(home, prepared, on_status, timeout=timeout)

@@ -5,7 +5,6 @@ BrokerTokens lie in the stack's home, readable by its owner alone; the broker it
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import sys
 from pathlib import Path
@@ -18,6 +17,7 @@ from gym import labels
 from gym.files import write_atomically
 from gym.plan.model import Plan, SandboxPlan, Value
 from gym.programs import run_program
+from gym.wire.sandbox import token_digest
 from gym.wire.stack_names import project_name
 
 FOLDER: Final = "sandbox"
@@ -73,7 +73,7 @@ def write_config(home: Path, plan: Plan, tokens: BrokerTokens, *, mode: int) -> 
 def broker_config(broker: SandboxPlan, stack: str, tokens: BrokerTokens) -> dict[str, Any]:
     """`stack` is what labels say: two stacks of one name in two folders never touch each other's sandboxes."""
     instances = {
-        name: {"token_sha256": _digest(tokens.instances[name]), "grant": grant.model_dump(mode="json")}
+        name: {"token_sha256": token_digest(tokens.instances[name]), "grant": grant.model_dump(mode="json")}
         for name, grant in broker.grants.items()
     }
     return {
@@ -81,12 +81,12 @@ def broker_config(broker: SandboxPlan, stack: str, tokens: BrokerTokens) -> dict
         "provider": broker.provider,
         "settings": broker.settings,
         "instances": instances,
-        "operator_sha256": _digest(tokens.operator),
+        "operator_sha256": token_digest(tokens.operator),
     }
 
 
 def remove_leftovers(home: Path) -> None:
-    """After the broker's end, whichever it was: nothing that carries the stack's label remains, nor its tokens."""
+    """After the broker ended, also where it was killed: removes all that carries the stack's label, and its tokens."""
     path = config_path(home)
     if path.is_file():
         run_program((sys.executable, "-P", "-m", LEFTOVERS, str(path)), timeout=SWEEP_SECONDS)
@@ -97,7 +97,3 @@ def remove_leftovers(home: Path) -> None:
 def access_environ(url: str, token: str) -> dict[str, str]:
     """The variables of a server that holds a grant."""
     return {labels.ENV_SANDBOX_URL: url, labels.ENV_SANDBOX_TOKEN: token}
-
-
-def _digest(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()

@@ -19,7 +19,7 @@ from gym.runtime.identity import is_alive
 from gym.runtime.local import LocalRuntime
 from gym.runtime.local.home import Home
 from gym.runtime.local.pid_file import StackNote, find_processes, forget_note, read_notes
-from gym.runtime.ray_cluster.cluster_note import CLUSTER
+from gym.runtime.ray_cluster.cluster_note import CLUSTER, forget_cluster, lost_homes
 from gym.runtime.results_folder import folder_of
 from gym.runtime.runtime_names import SLURM_FOLDER, SLURM_JOB, RuntimeName
 from gym.runtime.status import ReplicaState, StackStatus
@@ -78,9 +78,10 @@ def find_local_stacks() -> list[FoundStack]:
 
 
 def find_cluster_stacks() -> list[FoundStack]:
-    """Of Slurm, those that have a job; of Ray, those with a cluster. Only a stack whose folder is there is known."""
+    """Of Slurm, those that have a job, which ends with its folder; of Ray, those with a cluster."""
     noted = [(one, one.home / NOTES[one.runtime]) for one in known_homes() if one.runtime in NOTES]
-    return [found for one, note in noted if note.exists() and (found := _on_cluster(one, note))]
+    there = [found for one, note in noted if note.exists() and (found := _on_cluster(one, note))]
+    return [*there, *(found for home in lost_homes() if (found := _lost_on_ray(home)))]
 
 
 def find_compose_stacks(engine: EngineReader) -> list[FoundStack]:
@@ -116,6 +117,22 @@ def _on_cluster(known: KnownHome, note: Path) -> FoundStack | None:
         since=note.stat().st_mtime if note.exists() else 0.0,
         state=state,
     )
+
+
+def _lost_on_ray(home: Path) -> FoundStack | None:
+    """A cluster that does not answer may have it or not."""
+    from gym.runtime.ray_cluster.ray_stack import RayStack  # noqa: PLC0415 (for those who have a cluster)
+
+    state = LOST
+    try:
+        if not RayStack.of(home).names():
+            forget_cluster(home)
+            return None
+    except InfraError:
+        return None
+    except GymError as error:
+        state = f"{LOST}; {error.what}"
+    return FoundStack(stack=home.name, home=home, runtime="ray", state=state, lost=True)
 
 
 def _cluster_status(known: KnownHome) -> StackStatus | None:
@@ -176,7 +193,7 @@ def _of_containers(home: Path, found: list[Container]) -> FoundStack:
         runtime="compose",
         port=published[0] if published else None,
         since=min(one.created for one in found),
-        state=LOST if lost else _count([state_of(one) for one in found]),
+        state=LOST if lost else _count([state_of(one) for one in found for _ in one.seats]),
         lost=lost,
     )
 

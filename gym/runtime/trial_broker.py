@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 from gym import labels
 from gym.runtime.local.listeners import address_of, listen_on_loopback
 from gym.runtime.sandbox_access import access_environ
+from gym.wire.sandbox import token_digest
 
 STOP_SECONDS = 40.0  # it removes its sandboxes before it ends
 
@@ -40,7 +40,7 @@ class TrialAccess(NamedTuple):
 def trial_broker(grant: Mapping[str, Any], provider: str = "auto") -> Iterator[TrialAccess]:
     """The access of a server with this grant. `auto` is the best provider of this machine."""
     token = secrets.token_hex(32)
-    access = {"token_sha256": hashlib.sha256(token.encode()).hexdigest(), "grant": dict(grant)}
+    access = {"token_sha256": token_digest(token), "grant": dict(grant)}
     stack = f"trial-{secrets.token_hex(4)}"
     config = {"stack": stack, "provider": provider, "instances": {"trial": access}}
     with tempfile.TemporaryDirectory(prefix="gym-trial-") as folder, listen_on_loopback() as listener:

@@ -19,14 +19,12 @@ import secrets
 import socket
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from hashlib import sha256
 from typing import Any, Final, Protocol, Self, TypeVar
 from urllib.parse import quote
 
 import orjson
 
 from gym import labels
-from gym.errors import UserError
 from gym.http.peer_health import PeerHealth
 from gym.http.pool import HttpClient, NotSent, Reply
 from gym.http.streams import Incoming, Pieces, TooLarge, exchange
@@ -35,7 +33,16 @@ from gym.sandbox.processes import SandboxJob, Shell
 from gym.sandbox.sandbox_errors import FileProblem, SandboxEnded, failure
 from gym.sandbox.sandbox_handle import Sandbox
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import HEADER_EPOCH, HEADER_REQUEST, Build, SandboxInfo, SandboxSpec, name_call, share_key
+from gym.wire.sandbox import (
+    HEADER_EPOCH,
+    HEADER_REQUEST,
+    Build,
+    SandboxInfo,
+    SandboxSpec,
+    name_call,
+    share_key,
+    token_digest,
+)
 
 T = TypeVar("T")
 
@@ -59,7 +66,7 @@ class Sandboxes:
         self.owner = owner or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._lease = lease_seconds
         self._authorization = f"Bearer {token}".encode()
-        self._token_digest = sha256(token.encode()).hexdigest()
+        self._token_digest = token_digest(token)
         self._http = HttpClient()
         self._http.expect_health(self.url)
         self._epoch = b""
@@ -71,14 +78,6 @@ class Sandboxes:
     def from_settings(cls, settings: HasAccess) -> Self:
         """For a server whose config has `sandbox:`; raises UserError otherwise."""
         return cls(*settings.sandbox_access())
-
-    @classmethod
-    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Self:
-        url, token = environ.get(labels.ENV_SANDBOX_URL, ""), environ.get(labels.ENV_SANDBOX_TOKEN, "")
-        if not (url and token):
-            what = f"{labels.ENV_SANDBOX_URL} and {labels.ENV_SANDBOX_TOKEN} are not set"
-            raise UserError(what, "give the instance a `sandbox:` in its config, and start it with `gym up`")
-        return cls(url, token)
 
     async def __aenter__(self) -> Self:
         await self.begin()

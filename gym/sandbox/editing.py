@@ -68,7 +68,7 @@ async def read(box: Sandbox, path: str) -> str:
         if info.kind == "dir":
             raise EditError(f"{path} is a folder.")
         if info.kind == "other":
-            raise EditError(f"{path} is no regular file: use the shell.")
+            raise EditError(f"{path} is not a regular file: use the shell.")
         if info.size > MAX_BYTES:
             raise EditError(f"{path} is {info.size} bytes, more than {MAX_BYTES}: use the shell.")
         data = await box.get(path, max_bytes=MAX_BYTES)  # what it is may have changed since, or be a link's or /proc's
@@ -77,7 +77,7 @@ async def read(box: Sandbox, path: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise EditError(f"{path} is no text in UTF-8: use the shell.") from None
+        raise EditError(f"{path} is not text in UTF-8: use the shell.") from None
 
 
 async def write(box: Sandbox, path: str, text: str) -> None:
@@ -90,8 +90,8 @@ async def write(box: Sandbox, path: str, text: str) -> None:
 
 def explain(problem: FileProblem, path: str) -> str:
     known = {errno.ENOENT: "is not there", errno.EACCES: "may not be touched", errno.EISDIR: "is a folder"}
-    known |= {errno.EINVAL: "is no regular file: use the shell", errno.EFBIG: "is too large: use the shell"}
-    known |= {errno.ENOTDIR: "goes through something that is no folder", errno.EROFS: "cannot be written"}
+    known |= {errno.EINVAL: "is not a regular file: use the shell", errno.EFBIG: "is too large: use the shell"}
+    known |= {errno.ENOTDIR: "goes through something that is not a folder", errno.EROFS: "cannot be written"}
     return f"{path} {known.get(problem.errno, problem.message)}."
 
 

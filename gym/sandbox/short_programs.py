@@ -191,9 +191,8 @@ class Programs:
         except BaseException as error:
             await asyncio.shield(self._drop(sandbox))
             if isinstance(error, TimeoutError | ProgramSandboxBroken):
-                what = (
-                    f"no Python began in a sandbox of {self._source.image or 'its build'}: {error or 'it was silent'}"
-                )
+                why, image = str(error) or "it was silent", self._source.image or "its build"
+                what = f"no Python began in a sandbox of {image}: {why}"
                 raise RolloutError("sandbox", what, server="sandbox") from None
             raise
         return sandbox
@@ -294,6 +293,6 @@ def framed(data: bytes) -> bytes:
 
 def read_outcome(reply: dict[str, Any]) -> ProgramOutcome:
     value = reply.get("value")
-    error = reply.get("error", "") or ("its reply is no JSON value: " + reply["unfit"] if "unfit" in reply else "")
+    error = reply.get("error", "") or ("its reply is not a JSON value: " + reply["unfit"] if "unfit" in reply else "")
     times = {"cpu": reply["cpu"], "seconds": reply["seconds"]}
     return ProgramOutcome(reply["end"], reply["stdout"], value, error, reply.get("traceback", ""), **times)

@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from gym import __version__
 from gym.http.pool import HttpClient
-from gym.labels import HEADER_POLICY, HEADER_SDK
+from gym.labels import HEADER_POLICY, HEADER_SDK, HEADER_STEPS
 from gym.server.agent_tools import AgentTool, AgentTools
 from gym.server.asgi import Answer, Call
 from gym.server.base import Route, Server, event_answer, json_answer
@@ -43,6 +43,7 @@ from gym.wire.policy_endpoint import (
 )
 from gym.wire.rows import DEFAULTS, PARAMS, CreateParams, Row, VerifyResponse, fill_params
 from gym.wire.splice import WrittenList, splice
+from gym.wire.step_times import write_steps
 
 
 class AgentConfig(ServerConfig):
@@ -202,7 +203,7 @@ class Agent(Server):
                     body = await self.run(row, rollout)
                     body = add_trace(body, await rollout.fetch_trace()) if rollout.trace else body
             finally:
-                call.failure_headers = (_timing(rollout.spent), _SDK)
+                call.failure_headers = (_timing(rollout.spent), (_STEPS, write_steps(rollout.steps)), _SDK)
                 self._take_leave(rollout)
             return Answer(mask_body(body, policy), headers=(*call.failure_headers, *_taken(policy)))
 
@@ -333,3 +334,4 @@ def _timing(spent: Mapping[str, float]) -> tuple[bytes, bytes]:
 
 
 _SDK = (HEADER_SDK.encode(), __version__.encode())
+_STEPS = HEADER_STEPS.encode()

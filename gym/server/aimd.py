@@ -17,12 +17,12 @@ PERIOD = 300  # calls until the limit is back where it was cut
 CUT, KNOWN_CUT = 0.7, 0.85  # of the calls under way stays; the second where a trial has shown the limit to be real
 KNEE = 0.95  # of where it was cut: the level that is gone back to fast
 DRY = 16  # refusals without a success between them: the peer refuses everything
-NOISE = 0.3  # a larger share of refusals is no noise: cut on
+NOISE = 0.3  # a larger share of refusals is not noise: cut on
 FEW = 0.03  # a share of refusals that is left below a limit; with more the limit is lower still
 QUIET = 0.002  # the share expected below a limit
 SLOWER = 4  # beyond where it was cut
 SURE = 3.0  # log of the odds that decide a trial
-FORGET = 1000  # calls after which a finding is tried again
+FORGET = 1000  # calls after which a finding is tested again
 TRUSTED = 3  # trials in a row that showed a limit: one that says noise is believed less
 FEWEST = 20  # calls that a trial takes before it says noise
 LIKELY = 1.0  # log of the odds that say noise at its end
@@ -145,7 +145,7 @@ class Aimd:
         self._peak = 0
 
     def _judge(self, trial: _Trial) -> None:
-        """Did fewer calls at once fix it? As before: noise. Gone: a limit, and so much is known of it."""
+        """Were there as many refusals with fewer calls at once, they are noise; were there none, it is a limit."""
         calls, refused = self._calls(), self._count()
         if calls < FEWEST:
             return

@@ -16,8 +16,10 @@ from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
 from gym.server.call_counts import CallCounts
 from gym.server.errors import error_to_failure
 from gym.server.one_write import EXCHANGE, Exchange
+from gym.server.request_body import read_body
 from gym.wire.failures import RolloutError
 from gym.wire.json_text import repair_body, write_json
+from gym.wire.pieces import Body, body_size, join_body
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -34,7 +36,6 @@ SESSION_ROUTE = "/sessions/{id}"
 SESSION_WORDS = frozenset(("", "trace", "traces", "holder"))
 SESSION_UNKNOWN = SESSION_ROUTE + "/*"
 CORRELATION = "/ng-rollout/"  # /ng-rollout/<id>[/training-token-capture]/v1/...: the rollout id in the path
-MAX_BODY = 256 * 1024 * 1024
 WATCH_AFTER_SECONDS = 1.0
 
 
@@ -71,7 +72,7 @@ class Call:
 
 
 class Answer(NamedTuple):
-    body: bytes
+    body: Body
     status: int = 200
     headers: tuple[tuple[bytes, bytes], ...] = ()
     content_type: bytes = b"application/json"
@@ -112,15 +113,17 @@ class HotRoutes:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
+            exchange = scope.pop(EXCHANGE, None)  # a circle, if it stays: it knows the request, which has the scope
             path, rollout_id, session = self._split(scope["path"])
             handler = self.routes.get((scope["method"], path))
             if handler is None and self.find_route is not None:
                 handler = self.find_route(scope["method"], path)
             if handler is not None:
                 self.in_flight += 1
+                self.counts.began += 1
                 try:
                     call = Call(scope["method"], path, scope["headers"], b"", rollout_id, session)
-                    await self._serve(handler, call, receive, send, scope.get(EXCHANGE))
+                    await self._serve(handler, call, receive, send, exchange)
                 finally:
                     self.in_flight -= 1
                 return
@@ -156,8 +159,8 @@ class HotRoutes:
     ) -> None:
         caller, began = CallerWatch(), time.perf_counter()
         try:
-            body = exchange.take_body() if exchange is not None else None
-            call.body = repair_body(await read_body(receive) if body is None else body)
+            body = await (read_body(receive) if exchange is None else exchange.read_body(receive))
+            call.body = repair_body(body)
             read_rollout_headers(call)
             caller.watch(receive, call.timeout)
             CURRENT.set(call)
@@ -270,22 +273,6 @@ def split_session(path: str) -> tuple[str, str]:
     return SESSION_ROUTE + slash + rest if rest in SESSION_WORDS else SESSION_UNKNOWN, session
 
 
-async def read_body(receive: Receive, max_body: int = MAX_BODY) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise RolloutError("cancelled", "the caller went away while it was sending")
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        if size > max_body:
-            raise RolloutError("row", f"the body is larger than {max_body // 2**20} MiB", status=413)
-        chunks.append(chunk)
-        if not message.get("more_body"):
-            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
 def read_rollout_headers(call: Call) -> None:
     for name, value in call.headers:
         if name == _ROLLOUT:
@@ -295,10 +282,10 @@ def read_rollout_headers(call: Call) -> None:
 
 
 async def send_answer(send: Send, answer: Answer) -> None:
-    length = (b"content-length", b"%d" % len(answer.body))
+    length = (b"content-length", b"%d" % body_size(answer.body))
     headers = [(b"content-type", answer.content_type), length, *answer.headers]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
+    await send({"type": "http.response.body", "body": join_body(answer.body)})
 
 
 def _seconds(value: bytes) -> float | None:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
-import orjson
 from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
 
 from gym.server.errors import own_validation_error, validation_message
 from gym.wire.failures import RolloutError
@@ -56,6 +56,6 @@ class Hook:
 def _refuse_what_json_cannot_say(body: bytes) -> None:
     """Pydantic reads NaN and Infinity; the echo would carry them to peers that do not."""
     try:
-        orjson.loads(body)
-    except orjson.JSONDecodeError as error:
+        from_json(body, allow_inf_nan=False)  # orjson takes three times as long for a long text
+    except ValueError as error:
         raise RolloutError("row", f"body: not JSON: {error}") from None

@@ -29,7 +29,8 @@ from gym.server.peer_token import is_stranger, refuse_stranger
 from gym.server.traced_routes import TracedRoutes
 from gym.wire import sse
 from gym.wire.failures import RolloutError
-from gym.wire.json_text import write_json
+from gym.wire.pieces import to_body
+from gym.wire.unread import write_pieces
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -200,6 +201,7 @@ class ServerApp:
             cold.make()  # an author's mistake ends the start
         self.server = server
         self._hot = hot = HotRoutes(cold, server.name, server.role, table, find, server.own_secrets.mask_failure)
+        hot.counts.instances = settings.instances
         hot.quiet = _quiet_routes(server, lambda: hot.counts.view(hot.in_flight, server._calls_made()))
         return hot
 
@@ -294,7 +296,7 @@ def event_answer(events: bytes, headers: tuple[tuple[bytes, bytes], ...] = (), *
 
 
 def json_answer(value: Any, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Answer:
-    return Answer(write_json(value, option=orjson.OPT_NON_STR_KEYS), headers=headers)
+    return Answer(to_body(write_pieces(value, option=orjson.OPT_NON_STR_KEYS)), headers=headers)
 
 
 __all__ = ["Answer", "Call", "Route", "Server", "ServerApp", "ServerPart", "event_answer", "json_answer"]

@@ -21,10 +21,10 @@ def refuse_callers(listener: socket.socket, failure: RolloutError) -> None:
     """Answers connections that were not accepted yet, health checks among them."""
     if listener.fileno() < 0:  # closed: the server drains
         return
-    with socket.socket(fileno=os.dup(listener.fileno())) as door:
+    with socket.socket(fileno=os.dup(listener.fileno())) as shared:
         for _ in range(AT_ONCE):
             try:
-                connection, _ = door.accept()
+                connection, _ = shared.accept()
             except OSError:
                 return
             with connection:

@@ -20,8 +20,10 @@ STATM: Final = Path("/proc/self/statm")
 
 @dataclass(slots=True)
 class CallCounts:
+    began: int = 0  # those that ended, and those under way: their callers count them so
     failed: int = 0
     buckets: list[int] = field(default_factory=lambda: [0] * (len(EDGES) + 1))
+    instances: int = 1  # that live in this process: its use is told as equal parts of theirs
 
     def add(self, seconds: float, status: int) -> None:
         self.buckets[bisect_left(EDGES, seconds)] += 1
@@ -30,7 +32,9 @@ class CallCounts:
     def view(self, in_flight: int, asked: Mapping[str, int]) -> dict[str, Any]:
         """Sums since the process began; who wants a rate looks twice."""
         took = {"edges": EDGES, "buckets": self.buckets}
-        return {"in_flight": in_flight, "failed": self.failed, **took, "asked": dict(asked), **read_usage()}
+        usage = {name: value / self.instances for name, value in read_usage().items()}
+        calls = {"in_flight": in_flight, "began": self.began, "failed": self.failed}
+        return {**calls, **took, "asked": dict(asked), **usage}
 
 
 def read_usage() -> dict[str, float]:

@@ -24,6 +24,7 @@ from gym.server.trace_store import CaptureLimits, RecordedCall, Trace, TraceStor
 from gym.wire.failures import RolloutError
 from gym.wire.json_text import write_json
 from gym.wire.model_calls import DIALECTS, rllm_record, tokens_of_reply
+from gym.wire.pieces import join_body
 
 SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:~-]{0,199}")
 ASK_SECONDS: Final = 5.0  # for another replica to say whether it has calls of a session
@@ -52,7 +53,12 @@ class Capture:
             Route(SESSION_ROUTE, self._on_delete, "Drops what was recorded", method="DELETE"),
             Route(f"{SESSION_ROUTE}/trace", self._on_trace, "Every recorded call of a session", method="GET"),
             Route(f"{SESSION_ROUTE}/traces", self._on_records, "The same as rLLM's client reads it", method="GET"),
-            Route(f"{SESSION_ROUTE}/holder", self._on_holder, "For other replicas: has this one calls?", method="GET"),
+            Route(
+                f"{SESSION_ROUTE}/holder",
+                self._on_holder,
+                "Whether this replica has calls of it",
+                method="GET",
+            ),
             *unknown,
         ]
 
@@ -80,7 +86,7 @@ class Capture:
         try:
             answer = await handler(call)
             status, stream = answer.status, answer.whole is not None
-            reply = answer.body if answer.whole is None else write_json(answer.whole)
+            reply = join_body(answer.body) if answer.whole is None else write_json(answer.whole)
             return answer
         except RolloutError as error:
             error.server = error.server or self._name

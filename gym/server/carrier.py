@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gym.http.keepalive import make_live_socket
+from gym.http.open_files import OPEN_FILES
 from gym.http.pool import MAX_BODY, HttpClient, NotSent
 from gym.http.tracing import TRACING
 
@@ -118,7 +119,9 @@ class Carrier:
 def open_session(**connector: Any) -> aiohttp.ClientSession:
     client = import_aiohttp()
     session: aiohttp.ClientSession = client.ClientSession(
-        connector=client.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS, **_live_sockets(client), **connector),
+        connector=client.TCPConnector(
+            limit=OPEN_FILES.most, keepalive_timeout=IDLE_SECONDS, **_live_sockets(client), **connector
+        ),
         timeout=client.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
         cookie_jar=client.DummyCookieJar(),
     )

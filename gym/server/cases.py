@@ -155,7 +155,7 @@ class NotStarted(GymError):
 
 
 class Bench:
-    """A running app, and a model that plays whichever model its configuration names."""
+    """A running app, and a model that plays every model that its configuration names."""
 
     def __init__(self, url: str, judge: ScriptedJudge, app: ServerApp) -> None:
         self.url = url

@@ -52,7 +52,7 @@ def make_fastapi(
 def _document(schema: dict[str, Any], routes: Sequence[Route]) -> dict[str, Any]:
     """FastAPI's schema of its own routes, and the others beside them."""
     components = schema.setdefault("components", {}).setdefault("schemas", {})
-    ready = {"summary": "Ready?", "responses": {"200": {"description": "OK", **_JSON}}}
+    ready = {"summary": "200 when ready", "responses": {"200": {"description": "OK", **_JSON}}}
     schema["paths"].setdefault("/healthz", {})["get"] = ready
     for route in routes:
         operation: dict[str, Any] = {"summary": route.summary or route.path, "responses": {}}

@@ -50,7 +50,7 @@ class ServerConfig(BaseModel):
     kind: Literal["rule", "judge", "sandbox", "network", "example"] | None = None
     """Of an environment, for `gym list`: how its verifier decides."""
     verified: bool | None = None
-    """Has it been trained with? As NeMo Gym's configurations say it."""
+    """Whether it was used in training, as NeMo Gym's configurations say it."""
     verified_url: str | None = None
     """Where that is shown."""
     description: str | None = None
@@ -79,6 +79,7 @@ class Settings:
     sandbox_token: str = field(default="", repr=False)
     peer_token: str = field(default="", repr=False)  # what callers have to show; "": none
     telemetry: Telemetry = Telemetry()  # whether it reports spans
+    instances: int = 1  # that live in its process
 
     def sandbox_access(self) -> tuple[str, str]:
         """URL and token of the sandbox broker."""

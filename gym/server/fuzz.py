@@ -36,6 +36,10 @@ ANSWERS = (
     *("", "yes", "Answer: B", "**Answer:** A or B", "Final Answer: [a, b]", "```json\n{}\n```", "```python\n"),
     *(r"\boxed{A}", r"\boxed{", r"\boxed{\frac{1}{2}}", "<think>hm</think> 4", "</think>", '{"answer": null}', "[[1]]"),
 )
+DOCUMENTS = (  # of five formats, half of them broken: texts for servers that parse an answer
+    *("{", "[1]", '{"a": 1}', "{}}", "- a\n- *b", "a: &a [*a]", "<a/>", "<a>1</a></b>"),
+    *("a = 1", "a,b\n1,2", "```", "ü"),
+)
 
 
 def fuzz_verify(
@@ -69,7 +73,7 @@ def fuzz_verify(
             deadline=None,
             derandomize=True,
             database=None,
-            suppress_health_check=[HealthCheck.too_slow],  # a busy machine is no fault of the verifier's
+            suppress_health_check=[HealthCheck.too_slow],  # a busy machine is not a fault of the verifier's
         )
         def holds(row: dict[str, Any], fields: dict[str, Any], output: list[dict[str, Any]]) -> None:
             body = row | fields | {"response": response(output, model="m")}

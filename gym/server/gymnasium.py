@@ -1,6 +1,6 @@
 """`GymnasiumServer`: environments of turns. An author writes `reset` and `step`; `gymnasium_agent` drives them.
 
-`/verify` plays a finished rollout again from its row, so that its reward can be checked without its session.
+`/verify` replays a finished rollout from its row, so that its reward can be checked without its session.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Step(NamedTuple):
 
 
 class EpisodeScore(Score):
-    """Of an episode that was played again."""
+    """Of an episode that was replayed."""
 
     num_steps: int
     terminated: bool

@@ -1,7 +1,7 @@
-r"""Does an answer that a lenient comparison would take say so at all, or does it deny it, doubt it, or name several?
+r"""Finds answers that a lenient comparison would accept, but that deny the value, doubt it, or name several.
 
 For strict verifiers: `\ne 32`, `32 \text{ is wrong}`, `407 \lor 400`, `neither A nor B`. What the expected answer says
-itself is no hedge.
+itself is not a hedge.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def hedge(answer: str, expected: str) -> str:
 
 
 def hedge_of_formula(answer: str, expected: str) -> str:
-    r"""The same of what stands in a box, where a list and `\le 32` are no single value either."""
+    r"""The same of what stands in a box, where a list and `\le 32` are not a single value either."""
     if found := hedge(answer, expected):
         return found
     if _says(_ORDER_SIGNS, answer) and is_number(expected):
@@ -76,7 +76,7 @@ def hedge_of_formula(answer: str, expected: str) -> str:
 def values_beside(answer: str, expected: str) -> list[str]:
     """What is beside one another in a chain: `33=32` and `33 \\to 32` say two things, `x=32` and `f(2)=32` one.
 
-    Beside a number that is expected only numbers, beside a formula every formula that is no mere name.
+    Beside a number that is expected only numbers, beside a formula every formula that is not a mere name.
     """
     if "=" in expected or _is_several(expected) or _says(_NOT_SIGNS, expected) or _says(_ORDER_SIGNS, expected):
         return []

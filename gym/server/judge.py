@@ -76,7 +76,7 @@ class JudgeReply:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Are two texts the same? `swapped` is the answer with both exchanged; None: not asked for."""
+    """Whether two texts are the same. `swapped` is the answer with both exchanged; None: not asked."""
 
     equal: bool
     swapped: bool | None
@@ -142,7 +142,7 @@ class Prompt:
 
 
 class Judge:
-    """Of one server. `ask` raises RolloutError of kind `judge` or `timeout`; a collector tries again, never scores."""
+    """Of one server. `ask` raises RolloutError of kind `judge` or `timeout`; a collector retries, never scores."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class Judge:
         self, prompt: str, read: Callable[[str], str | None], *, system: str | None = None
     ) -> tuple[JudgeReply, str]:
         """The first answer from which `read` gets a verdict. Without one the judge has failed, and for good: a policy
-        that can confuse a judge must not buy a new attempt with it, and the judge is no witness against an answer."""
+        that can confuse a judge must not buy a new attempt with it, and such a judge says nothing about an answer."""
         for _ in range(self._config.judge_reads):
             reply = await self.ask(prompt, system=system)
             if (verdict := read(reply.text)) is not None:
@@ -208,7 +208,7 @@ class Judge:
         untrusted: Sequence[str] = ("generated_answer",),
         system: str | None = None,
     ) -> Comparison:
-        """Do two of the values mean the same? With `swap`, an "equal" is asked for again with those two exchanged."""
+        """Asks whether two values mean the same. With `swap`, an "equal" has to hold with those two exchanged too."""
         labels = (equal, not_equal)
         verdicts = labels_as_verdicts(labels)
 

@@ -1,4 +1,4 @@
-"""Are two mathematical answers equal? Decided by math-verify in processes that are killed when it never ends.
+"""Compares two mathematical answers by math-verify, in processes that are killed when it never ends.
 
 The server that uses it has `math-verify` in its requirements.txt; the SDK itself does not need it.
 """

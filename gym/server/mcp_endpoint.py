@@ -26,9 +26,10 @@ from pydantic_core import from_json
 from gym import __version__
 from gym.labels import HEADER_MCP_SESSION
 from gym.server import tools
-from gym.server.asgi import MAX_BODY, Receive, Scope, Send
+from gym.server.asgi import Receive, Scope, Send
 from gym.server.errors import error_to_failure, validation_detail
 from gym.server.mcp_tokens import TOKEN_HEADER, ToolServer, read_token
+from gym.server.request_body import MAX_BODY
 from gym.wire.failures import RolloutError
 from gym.wire.json_text import write_json
 

@@ -53,12 +53,12 @@ class MergedTrace:
             what = f"no call of a session {self.session_id!r} was recorded by {self.model}"
             raise RolloutError("lost_session", what, retryable=False, status=404)
         if self.expected - self.holding:
-            raise trace_lost(self.session_id, "a replica that had calls of it has gone, or was started again")
+            raise trace_lost(self.session_id, "a replica that had calls of it has gone, or was restarted")
         by_url = {one.url: one for one in replies}
         for url, age in self.unsure.items():
             one = by_url.get(url)
             if one is not None and (one.reply is None or float(one.fields.get("age") or 0.0) < age):
-                raise trace_lost(self.session_id, f"{url} may have had calls of it, and has gone or was started again")
+                raise trace_lost(self.session_id, f"{url} may have had calls of it, and has gone or was restarted")
 
     def summary(self) -> dict[str, Any]:
         counts = {"not_recorded": self.not_recorded, "in_flight": self.in_flight}

@@ -105,7 +105,7 @@ class Model(Server):
             Route("/v1/responses", self.capture.recorded(self._on_responses), "OpenAI Responses"),
             Route("/v1/chat/completions", self.capture.recorded(self._on_chat), "OpenAI Chat Completions"),
             Route("/v1/messages", self.capture.recorded(self._on_messages), "Anthropic Messages"),
-            Route("/v1/messages/count_tokens", self._on_count, "How long a Messages request is, about"),
+            Route("/v1/messages/count_tokens", self._on_count, "About how many tokens a Messages request has"),
             Route("/v1/models", self._on_models, "The models served here", method="GET"),
             Route(MODELS + "{model}", self._on_model, "One of them", method="GET"),
             *self.capture.routes(),

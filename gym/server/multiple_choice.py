@@ -32,14 +32,14 @@ class Template(Tolerant):
 async def choose_by_pattern(
     patterns: Patterns, template: Template | None, text: str, options: Options
 ) -> tuple[str | None, str]:
-    """The letter that the first matching pattern gives, and what a person should know: which one is no pattern."""
+    """The letter that the first matching pattern gives, and what a person should know: which one is not a pattern."""
     given = template.output_regex if template else None
     reason = ""
     for pattern in [given] if isinstance(given, str) else given or ():
         try:
             groups = await patterns.last_match(pattern, text)
         except BadPattern as error:
-            reason = f"template_metadata.output_regex: {pattern!r} is no pattern: {error}"
+            reason = f"template_metadata.output_regex: {pattern!r} is not a pattern: {error}"
         except SlowPattern as error:
             raise AnswerTooCostly(f"template_metadata.output_regex: {pattern!r} {error}") from None
         else:

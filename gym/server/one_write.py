@@ -1,34 +1,79 @@
 """uvicorn's HTTP/1.1, with a way past ASGI for whole bodies: a reply is one write, not one for its head and one for its
-body."""
+body, and a long request wakes its server once."""
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from typing import Any, Final, NamedTuple
 
+import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from gym.http.direct_body import DirectBody, missing_length
+from gym.http.open_files import OPEN_FILES
+from gym.server.paced_starts import PacedStarts
+from gym.server.request_body import MAX_BODY, Receive, caller_gone, read_body
+from gym.wire.pieces import Body, Pieces, body_size
+
 EXCHANGE: Final = "gym.exchange"  # in a scope: the request's own connection
+HEALTH: Final = "/healthz"  # never waits
+STARTS: Final = "gym_starts"
 CLOSE: Final = (b"connection", b"close")
 SPLIT_WRITE: Final = 64 * 1024  # above this a body is written after its head instead of being copied behind it
 
 
 class OneWriteProtocol(HttpToolsProtocol):
+    _starts: PacedStarts
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._starts = _starts_of(self.server_state, self.loop)
+        OPEN_FILES.make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        OPEN_FILES.wake()
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        cycle.scope[EXCHANGE] = Exchange(cycle)  # type: ignore[typeddict-unknown-key]
-        super()._start_asgi_task(cycle, app)
+        cycle.scope[EXCHANGE] = Exchange(cycle, self)  # type: ignore[typeddict-unknown-key]
+        start = super()._start_asgi_task
+        if cycle.scope["path"] == HEALTH or self._starts.may_begin():
+            start(cycle, app)
+        else:
+            self._starts.begin_later(partial(start, cycle, app))
+
+    def end_body(self, cycle: RequestResponseCycle) -> None:
+        """Of a request whose parser has not seen all of it: the next one gets another."""
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+        cycle.more_body = False
+        cycle.message_event.set()
+
+
+def _starts_of(state: Any, loop: asyncio.AbstractEventLoop) -> PacedStarts:
+    """One for all connections of a server: its state is what uvicorn gives to each of them."""
+    found: PacedStarts | None = getattr(state, STARTS, None)
+    if found is None:
+        found = PacedStarts(loop)
+        setattr(state, STARTS, found)
+    return found
 
 
 class Exchange(NamedTuple):
     """One request and its reply. It takes the place of `receive` and `send` where both bodies are whole."""
 
     cycle: RequestResponseCycle
+    protocol: OneWriteProtocol
 
-    def take_body(self) -> bytes | None:
-        """None while some of it is on its way: `receive` waits for it."""
+    async def read_body(self, receive: Receive, max_body: int = MAX_BODY) -> bytes:
         cycle = self.cycle
-        if cycle.more_body or cycle.disconnected or cycle.response_complete or cycle.waiting_for_100_continue:
-            return None
+        if cycle.disconnected or cycle.response_complete or cycle.waiting_for_100_continue:
+            return await read_body(receive, max_body)
+        if cycle.more_body:
+            length = missing_length(cycle.scope["headers"], len(cycle.body))
+            return await (self._read_directly(length) if 0 < length <= max_body else read_body(receive, max_body))
         body = bytes(cycle.body)
         cycle.body = bytearray()
         cycle.message_event.clear()
@@ -37,7 +82,21 @@ class Exchange(NamedTuple):
             flow.resume_reading()
         return body
 
-    def reply(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
+    async def _read_directly(self, length: int) -> bytes:
+        """uvicorn copies each piece three times more, and wakes the server for it."""
+        cycle, protocol = self.cycle, self.protocol
+        cycle.message_event.clear()
+        cycle.flow.resume_reading()
+        on_whole = partial(protocol.end_body, cycle)
+        direct = DirectBody(cycle.transport, protocol, bytes(cycle.body), length, on_whole)
+        cycle.body = bytearray()
+        await cycle.message_event.wait()
+        cycle.message_event.clear()
+        if not direct.whole:
+            raise caller_gone()
+        return direct.take()
+
+    def reply(self, status: int, headers: list[tuple[bytes, bytes]], body: Body) -> bool:
         """False where `send` has to do it: the connection is behind, or a header is none."""
         cycle = self.cycle
         if cycle.flow.write_paused or cycle.response_started:
@@ -47,7 +106,7 @@ class Exchange(NamedTuple):
         pairs = [*cycle.default_headers, *headers]
         if not cycle.keep_alive and CLOSE not in pairs:
             pairs.append(CLOSE)
-        pairs.append((b"content-length", b"%d" % len(body)))
+        pairs.append((b"content-length", b"%d" % body_size(body)))
         head = STATUS_LINE[status] + b"".join([b"%b: %b\r\n" % pair for pair in pairs]) + b"\r\n"
         lines = len(pairs) + 2
         if head.count(b"\n") != lines or head.count(b"\r") != lines or b"\0" in head:
@@ -56,10 +115,12 @@ class Exchange(NamedTuple):
         self._write(head, b"" if cycle.scope["method"] == "HEAD" else body)
         return True
 
-    def _write(self, head: bytes, body: bytes) -> None:
+    def _write(self, head: bytes, body: Body) -> None:
         cycle = self.cycle
         cycle.response_started = True
-        if len(body) > SPLIT_WRITE:
+        if isinstance(body, Pieces):
+            cycle.transport.writelines((head, *body))
+        elif len(body) > SPLIT_WRITE:
             cycle.transport.write(head)
             cycle.transport.write(body)
         else:

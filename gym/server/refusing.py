@@ -39,7 +39,7 @@ PROGRAMS: Final = Rules()
 
 
 class Refusing:
-    """ASGI. `__call__` is no coroutine: a request that passes costs no frame of ours while it is served."""
+    """ASGI. `__call__` is not a coroutine: a request that passes costs no frame of ours while it is served."""
 
     def __init__(
         self, app: App, name: str, *, loopback: bool, rules: Rules = PROGRAMS, hosts: Collection[str] = ()

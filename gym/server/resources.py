@@ -40,7 +40,7 @@ from gym.wire.rows import (
     VerifyRequest,
     VerifyResponse,
 )
-from gym.wire.splice import splice
+from gym.wire.splice import splice_pieces
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -158,7 +158,7 @@ class ResourcesServer(Server, Generic[S]):
             Route("/verify", self._on_verify, "Score a finished rollout", self._verify.model, VerifyResponse),
             Route("/close_session", self._on_close, "Drop the session"),
             Route("/aggregate_metrics", self._on_aggregate, "Metrics over verify replies"),
-            Route("/reverify_mode", self._on_reverify_mode, "May /verify be called again?", method="GET"),
+            Route("/reverify_mode", self._on_reverify_mode, "Whether /verify may be repeated", method="GET"),
             Route("/tools", self._on_tools, "The tools' schemas", method="GET"),
         ]
         return own + [self._tool_route(one) for one in self.tools.values()]
@@ -260,7 +260,7 @@ class ResourcesServer(Server, Generic[S]):
         if self.config.expose_tools_over_mcp:
             mcp.take_prefixes_off(request, self.name)
         outcome = await self._run_verify(request, session.state if session else None)
-        body = splice(call.body, reward_fields(outcome), keys=top_level_keys(request))
+        body = splice_pieces(call.body, reward_fields(outcome), keys=top_level_keys(request))
         if session is not None and (dropped := self.sessions.drop(session.id)):
             await self._release(dropped)
         return Answer(body, headers=self._seedless)
@@ -283,7 +283,7 @@ class ResourcesServer(Server, Generic[S]):
             left[:] = [await shared.drop(session_id)]
         for state in left:
             await self._let_go(state)
-        return Answer(splice(call.body, from_json(fields), keys=top_level_keys(request)))
+        return Answer(splice_pieces(call.body, from_json(fields), keys=top_level_keys(request)))
 
     async def _run_verify(self, request: BaseModel, state: Any) -> Any:
         """An answer that costs too much to check is worth 0: a failure would be a way out for a policy that loses."""

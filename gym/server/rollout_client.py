@@ -30,9 +30,11 @@ from gym.server.replicas import Peers, Replica
 from gym.server.run_trace import OWN, RunTrace
 from gym.wire.failures import FailureKind, RolloutError, error_from_reply
 from gym.wire.json_text import write_json
+from gym.wire.pieces import Body
 from gym.wire.policy_endpoint import URL, PolicyEndpoint
 from gym.wire.rows import DEFAULTS, PARAMS
-from gym.wire.splice import WrittenList, splice
+from gym.wire.splice import WrittenList, splice_pieces
+from gym.wire.step_times import OUTSIDE, StepTime, usage_tokens
 from gym.wire.unread import read_with_items
 
 PAUSES = (0.05, 0.1, 0.25, 0.6, 2.0)  # between tries to connect, 3 s in all: a replica that restarts is back by then
@@ -66,6 +68,7 @@ class RolloutClient:
         self.agent_tools: AgentTools | None = None  # the agents that its agent may ask
         self.trace: RunTrace | None = None  # of its calls to `model_server`, where it is recorded
         self.spent: dict[str, float] = {}  # seconds by hop: seed, model, tools, verify
+        self.steps: list[StepTime] = []  # the calls of the agent's loop, in the order in which they ended
         self._seed_left_out = False
         self._policy = policy
         self._http = http
@@ -121,6 +124,7 @@ class RolloutClient:
         body = write_json(params) if said is None else said.write_into(params, "input")
         trace = self.trace if instance == self.model_server else None
         path = trace.call_path("/v1/responses") if trace else "/v1/responses"
+        before = len(self.steps)
         try:
             reply = await self.post(instance, path, body, kind="model", hop=hop)
         except RolloutError as error:
@@ -134,6 +138,8 @@ class RolloutClient:
         if not isinstance(parsed, dict) or not isinstance(parsed.get("output"), list):
             text = reply.body[:200].decode("utf-8", "replace")
             raise RolloutError("model", f"answered with something that is not a response: {text}", server=instance)
+        if len(self.steps) == before + 1:  # else another call ended meanwhile, and whose step this is is not known
+            self.steps[-1].tokens = usage_tokens(parsed.get("usage"))
         return parsed
 
     async def call_tool(self, name: str, arguments: bytes) -> tuple[int, str]:
@@ -146,7 +152,7 @@ class RolloutClient:
 
     async def verify(self, row: bytes, row_keys: Mapping[str, Any], response: Mapping[str, Any]) -> bytes:
         """The verified rollout, as the resources server wrote it."""
-        body = splice(row, {"response": response}, keys=row_keys)
+        body = splice_pieces(row, {"response": response}, keys=row_keys)
         reply = await self.post(self.resources_server, "/verify", body, kind="resources", hop="verify")
         if reply.body.rfind(b'"reward"') < 0:  # our servers write it last
             raise RolloutError("resources", "/verify answered without a reward", server=self.resources_server)
@@ -180,7 +186,7 @@ class RolloutClient:
         with suppress(OSError, TimeoutError):  # it has gone as well, and its sessions with it
             await self._http.request("POST", replica.url + self.close_path, headers=headers, timeout=CLOSE_SECONDS)
 
-    async def post(self, instance: str, path: str, body: bytes, *, kind: FailureKind, hop: str) -> Reply:
+    async def post(self, instance: str, path: str, body: Body, *, kind: FailureKind, hop: str) -> Reply:
         """Returns a reply with a status below 400; any other is raised as the failure it stands for."""
         reply = await self.send(instance, path, body, kind=kind, hop=hop)
         if reply.status >= 400:
@@ -188,7 +194,7 @@ class RolloutClient:
         return reply
 
     async def send(
-        self, instance: str, path: str, body: bytes, *, kind: FailureKind, hop: str, headers: Headers = ()
+        self, instance: str, path: str, body: Body, *, kind: FailureKind, hop: str, headers: Headers = ()
     ) -> Reply:
         """Returns any reply. Sends once; retries to connect, at another replica where no session binds the rollout."""
         if not instance:
@@ -200,7 +206,10 @@ class RolloutClient:
             else:
                 reply = await self._exchange_traced(instance, path, body, kind, headers, hop)
         finally:
-            self.spent[hop] = self.spent.get(hop, 0.0) + self._clock() - begun
+            seconds = self._clock() - begun
+            self.spent[hop] = self.spent.get(hop, 0.0) + seconds
+            if hop not in OUTSIDE:
+                self.steps.append(StepTime(hop, seconds))
         self._keep_cookies(instance, reply)
         if reply.header(_SHARED) is not None:
             self._peers.shared.add(instance)
@@ -218,7 +227,7 @@ class RolloutClient:
             raise RolloutError("lost_session", what, server=instance)
 
     async def _exchange_traced(
-        self, instance: str, path: str, body: bytes, kind: FailureKind, more: Headers, hop: str
+        self, instance: str, path: str, body: Body, kind: FailureKind, more: Headers, hop: str
     ) -> Reply:
         assert TRACING.tracer is not None
         shown = {"gym.hop": hop, "gym.peer": instance, "url.path": path[:200], "gym.rollout.id": self.id}
@@ -229,7 +238,7 @@ class RolloutClient:
                 span.fail((reply.header(_ERROR) or b"%d" % reply.status).decode("latin-1"), "")
             return reply
 
-    async def _exchange(self, instance: str, path: str, body: bytes, kind: FailureKind, more: Headers) -> Reply:
+    async def _exchange(self, instance: str, path: str, body: Body, kind: FailureKind, more: Headers) -> Reply:
         call = (_CALL, secrets.token_hex(8).encode())
         for pause in (*PAUSES, None):
             replica = self._replicas.get(instance) or await self._bind(instance, kind)
@@ -327,7 +336,7 @@ def read_seeded(body: bytes, server: str) -> dict[str, Any]:
         return {}
     tools, observation = (reply.get("tools"), reply.get("observation")) if isinstance(reply, dict) else (None, None)
     if tools is not None and not (isinstance(tools, list) and all(isinstance(one, dict) for one in tools)):
-        raise RolloutError("resources", "/seed_session answered with `tools` that are no list of tools", server=server)
+        raise RolloutError("resources", "/seed_session answered with `tools` that are not a tool list", server=server)
     return {key: value for key, value in (("tools", tools), ("observation", observation)) if value}
 
 

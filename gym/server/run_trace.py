@@ -53,7 +53,7 @@ class RunTrace:
             lost = failure.kind == "lost_session"
             raise RolloutError("lost_session", failure.message, server=server) if lost else failure
         if _count(reply) < self.answered:
-            what = f"its trace has {_count(reply)} of {self.answered} model calls: a replica was started again"
+            what = f"its trace has {_count(reply)} of {self.answered} model calls: a replica was restarted"
             raise RolloutError("lost_session", what, server=server)
         return reply.body
 

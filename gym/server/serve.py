@@ -22,7 +22,9 @@ import uvicorn
 
 from gym import labels
 from gym.errors import GymError, UserError
+from gym.garbage import RareCollections
 from gym.http.keepalive import keep_alive
+from gym.http.open_files import OPEN_FILES, raise_limit
 from gym.server.blocked_replies import answer_waiting, failure_of_blocked, failure_of_others, refuse_callers
 from gym.server.config import Settings, read_settings
 from gym.server.hidden_gym import refuse_openai_gym
@@ -30,6 +32,7 @@ from gym.server.one_write import OneWriteProtocol
 from gym.server.own_secrets import OwnSecrets
 from gym.server.refusing import PROGRAMS, Refusing, Rules
 from gym.server.shared_process import (
+    RECEIVED,
     Hosted,
     SharedApp,
     configured_apps,
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("gym.server")
 
+BACKLOG = 65_535  # the kernel's own limit holds (net.core.somaxconn, 4096): thousands of callers may come at once
+ACCEPTED_EACH_TURN = 32  # callers
 KEEP_ALIVE_SECONDS = 75  # longer than any client of ours keeps an idle connection: it is never closed under a request
 
 IDLE_SECONDS = 0.5  # without another request: then a client that keeps its connection is not busy
@@ -57,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     path = Path(arguments[0] if arguments else "app.py")
     try:
         if shared := os.environ.get(labels.ENV_SHARED):
-            run_shared(path, read_shared(Path(shared), os.environ), os.environ)
+            run_shared(path, read_shared(Path(shared), os.environ), os.environ, sender)
             return 0
         settings = read_settings(os.environ)
         secrets = OwnSecrets.of(settings, os.environ)
@@ -80,12 +85,19 @@ def _copy_output(where: str) -> LineSender | None:
     return copy_output(where)
 
 
-def run_shared(path: Path, settings: Sequence[Settings], environ: Mapping[str, str]) -> None:
+def run_shared(
+    path: Path, settings: Sequence[Settings], environ: Mapping[str, str], sender: LineSender | None = None
+) -> None:
     """Several instances of one module. None of them has a secret: an instance with one has its own process."""
     name_log_lines(logging.getLogger())
-    OwnSecrets.of(settings[0], environ).mask_logs(logging.getLogger())
+    secrets = OwnSecrets.of(settings[0], environ)
+    secrets.mask_logs(logging.getLogger())
+    if sender is not None:
+        sender.mask = secrets.mask
     apps = configured_apps(load_app(path), settings)
-    listeners = receive_listeners(environ.get(labels.ENV_LISTEN, ""), len(apps))
+    where = environ.get(labels.ENV_LISTEN, "")
+    given = receive_listeners(where, len(apps)) if where.startswith(RECEIVED) else None
+    listeners = given or [listen(one.listen) for one in settings]  # in a container each has a port of its own
     hosted = [Hosted(*each) for each in zip(apps, settings, listeners, strict=True)]
     app = SharedApp([(one, _refusing(one, PROGRAMS)) for one in hosted])
     _run(app, hosted, name=environ.get(labels.ENV_REPLICA, ""))
@@ -153,21 +165,24 @@ def _run(
         log_level="warning",
         access_log=False,
         server_header=False,
+        backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=max(1, round(settings.drain_seconds)),
     )
     server = (make_server or DrainingServer)(config)
+    OPEN_FILES.bound(raise_limit(), lambda: len(server.server_state.connections))
     if isinstance(server, DrainingServer):
         server.name = name
         server.watchdog = Watchdog(_Deputy(hosted, server), settings.blocked_seconds)
     gc.collect()
     gc.freeze()  # what is loaded now lives for ever: no collection need look at it again
+    RareCollections().start()
     for number in (signal.SIGTERM, signal.SIGINT):
         # A stop counts from now on, also before uvicorn listens for it. Afterwards uvicorn raises the signal once more,
         # and a drained server is to end with 0.
         signal.signal(number, server.handle_exit)
     with suppress(SystemExit):  # how newer uvicorns say that the app did not start
-        server.run(sockets=[one.listener for one in hosted])
+        server.run(sockets=[copy for one in hosted for copy in _accepting(one.listener)])
     if not server.started and not (isinstance(server, DrainingServer) and server.stopped_early):
         raise GymError("the server did not start; the reason stands above")
 
@@ -282,20 +297,25 @@ def listen(where: str) -> socket.socket:
         raise UserError(
             f"cannot listen on {where}: {error.strerror}", f"free the port or change {labels.ENV_LISTEN}"
         ) from None
-    listener.listen(2048)
+    listener.listen(BACKLOG)
     return listener
 
 
 def _hosts(settings: Settings) -> frozenset[str]:
-    """Its own name is no page's."""
+    """Its own name is not a page's."""
     return settings.hosts | {socket.gethostname().lower()}
 
 
 def is_loopback_socket(listener: socket.socket) -> bool:
-    """Can only this machine connect?"""
+    """True when only this machine can connect."""
     if listener.family not in (socket.AF_INET, socket.AF_INET6):
         return False
     return ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback
+
+
+def _accepting(listener: socket.socket) -> list[socket.socket]:
+    """The same socket several times: uvloop accepts one caller a turn from each, and ten thousand may come at once."""
+    return [listener, *(listener.dup() for _ in range(ACCEPTED_EACH_TURN - 1))]
 
 
 def _inherited(number: int) -> socket.socket:

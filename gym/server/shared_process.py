@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from gym.server.config import Settings, read_settings
 SERVED: Final = ContextVar("SERVED", default="")  # the instance that this task works for
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(instance)s%(message)s"
 MAX_INSTANCES: Final = 1000
+RECEIVED: Final = "fds:"  # of GYM_LISTEN, where the listeners are sent down a socket
 
 log = logging.getLogger("gym.server")
 
@@ -104,7 +105,7 @@ def read_shared(path: Path, environ: Mapping[str, str]) -> list[Settings]:
         own = orjson.loads(path.read_bytes())
     except (OSError, orjson.JSONDecodeError) as error:
         raise UserError(f"{labels.ENV_SHARED}={path} cannot be read: {error}", "start it with `gym up`") from None
-    return [read_settings({**environ, **variables}) for variables in own]
+    return [replace(read_settings({**environ, **variables}), instances=len(own)) for variables in own]
 
 
 def configured_apps(app: Any, settings: Sequence[Settings]) -> list[Any]:
@@ -117,8 +118,8 @@ def configured_apps(app: Any, settings: Sequence[Settings]) -> list[Any]:
 
 def receive_listeners(where: str, count: int) -> list[socket.socket]:
     """`fds:3`: what the local runtime has sent down the socket that is our descriptor 3, one for each instance."""
-    kind, _, number = where.partition(":")
-    if kind != "fds" or not number.isdecimal():
+    number = where.removeprefix(RECEIVED)
+    if not where.startswith(RECEIVED) or not number.isdecimal():
         raise UserError(f"{labels.ENV_LISTEN}={where} names no socket with listeners", "start it with `gym up`")
     found: list[socket.socket] = []
     with socket.socket(fileno=int(number)) as source:

@@ -33,7 +33,7 @@ class SiblingReply:
 
 
 class Siblings:
-    """The other replicas of the same instance. A mark names a process: one that was started again is another."""
+    """The other replicas of the same instance. A mark names a process: one that was restarted is another."""
 
     def __init__(self, name: str, discovery: str) -> None:
         self.mark = secrets.token_hex(8)

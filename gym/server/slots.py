@@ -137,7 +137,7 @@ def unwrapped(text: str) -> str:
 
 
 def plain_number(text: str) -> str:
-    """`1,234.50` as `1234.5`; nothing of what is no number in figures."""
+    """`1,234.50` as `1234.5`; nothing of what is not a number in figures."""
     found = _FIGURES.fullmatch(text.strip())
     return found.group(1).replace(",", "") if found else ""
 

@@ -16,6 +16,7 @@ from gym.http.tracing import Span, Tracer
 from gym.server.asgi import Answer, Call, Handler
 from gym.server.tools import RESERVED
 from gym.wire.genai import Attributes, describe_agent, describe_content, describe_reply, describe_request, describe_tool
+from gym.wire.pieces import join_body
 
 PATHS: Final = {
     "/run": "invoke_agent",
@@ -40,7 +41,7 @@ class TracedRoutes:
     role: str
 
     def table(self, table: Mapping[tuple[str, str], Handler]) -> dict[tuple[str, str], Handler]:
-        """Each POST; questions about health, models and recorded calls are no part of a rollout."""
+        """Each POST; questions about health, models and recorded calls are not part of a rollout."""
         return {key: self._traced(one) if key[0] == "POST" else one for key, one in table.items()}
 
     def finder(self, find: Callable[[str, str], Handler | None]) -> Callable[[str, str], Handler | None]:
@@ -92,9 +93,11 @@ def _describe_answer(span: Span, call: Call, answer: Answer, tracer: Tracer) -> 
     if answer.status >= 500:
         span.fail(str(answer.status), "")
     if call.path == "/verify":
-        span.set({"gym.reward": _reward(answer.body)})
+        span.set({"gym.reward": _reward(join_body(answer.body))})
     elif tracer.content and call.path[1:] not in RESERVED and not call.path.startswith("/v1/"):
-        span.set({"gen_ai.tool.call.arguments": _text(call.body), "gen_ai.tool.call.result": _text(answer.body)})
+        span.set(
+            {"gen_ai.tool.call.arguments": _text(call.body), "gen_ai.tool.call.result": _text(join_body(answer.body))}
+        )
 
 
 def _reward(body: bytes) -> float | None:

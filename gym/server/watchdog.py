@@ -51,7 +51,7 @@ class Blocked:
     place: str  # `app.py:12 in verify: time.sleep(30)`
     stack: str
     call: Call | None = None
-    scope: Any = None  # of the request, also where it is no hot route
+    scope: Any = None  # of the request, also where it is not a hot route
 
     @property
     def headers(self) -> object:
@@ -124,7 +124,7 @@ class Watchdog:
         faulthandler.unregister(signal.SIGVTALRM)
 
     def _beat(self) -> None:
-        """Called by the loop as long as it turns. The timers count this process's CPU time: a pause is no block."""
+        """Called by the loop as long as it turns. The timers count this process's CPU time: a pause is not a block."""
         self._beats += 1
         self._beaten = time.monotonic()
         self._set_timers(HELD_SECONDS, self._end_seconds and self._end_seconds + ENDING_SLACK)

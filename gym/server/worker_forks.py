@@ -111,9 +111,9 @@ class Worker:
                 os.kill(self.pid, signal.SIGPROF)
 
     def last_place(self) -> str | None:
-        """`graders.py:12 in judge` of one that ran out of time, or ""; None: it was never told that its time is up.
+        """`graders.py:12 in judge` of one that ran out of time, or ""; None: it was not interrupted.
 
-        What it ran may forge it.
+        The code that it ran may forge the answer.
         """
         stack = self.stack.read()
         return _place_in(stack, self.forkserver.folder) if stack else None

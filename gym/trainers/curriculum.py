@@ -24,7 +24,7 @@ class PassRates:
         self._epochs = array("I")  # of the last measurement
 
     def wants(self, number: int, epoch: int, raw: bytes) -> bool:
-        """Is the row worth a group in this epoch?"""
+        """True when the row is worth a group in this epoch."""
         rate = self._rate(number)
         if rate is None:
             return not self._rests_by_prior(number, epoch, raw)
@@ -56,7 +56,7 @@ class PassRates:
             self._rates.extend(array("B", (_UNKNOWN,)) * missing)
             self._epochs.extend(array("I", (0,)) * missing)
         step = round(rate * _STEPS)
-        if 0 < rate < 1:  # rare passes are no never
+        if 0 < rate < 1:  # rare passes are not never
             step = min(max(step, 1), _STEPS - 1)
         self._rates[number], self._epochs[number] = step, epoch
 
@@ -75,7 +75,7 @@ class RunningRate:
 
 
 def _prior(raw: bytes, name: str) -> float | None:
-    """A row that is no JSON is reported by who reads it next."""
+    """A row that is not JSON is reported by who reads it next."""
     try:
         row: Any = orjson.loads(raw)
     except orjson.JSONDecodeError:

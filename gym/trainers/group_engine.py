@@ -198,7 +198,7 @@ class GroupEngine:
         self._look_at(group)
 
     def _look_at(self, group: GrowingGroup) -> None:
-        """Is it full, or is there nothing more to come? Stragglers are waited for: their end takes no time."""
+        """Completes a group that is full, or gets no more rollouts. Stragglers are cancelled first, and end at once."""
         if group.is_full:
             for roll in group.running:
                 roll.cancel("cut")

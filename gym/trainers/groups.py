@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import orjson
@@ -182,4 +182,4 @@ class GroupRoll:
 
 def _called_off(task: Task, how: Circumstances, why: Why) -> Rollout:
     failure = RolloutError("cancelled", WORDS[why], server=task.agent, retryable=False)
-    return ended_to_rollout(task, TaskResult(None, failure, replace(how, facts={**how.facts, "why": why})))
+    return ended_to_rollout(task, TaskResult(None, failure, how._replace(facts={**how.facts, "why": why})))

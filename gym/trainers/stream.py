@@ -40,7 +40,7 @@ class PartStats:
 
 @dataclass(frozen=True, slots=True)
 class StreamStats:
-    """How a stream is getting on. Groups where nothing else is said."""
+    """The progress of a stream. A number is of groups unless it says otherwise."""
 
     version: int
     paused: bool

@@ -26,7 +26,7 @@ class BadDocument(ValueError):
     """Larger, or nested deeper, than any answer needs to be."""
 
 
-class _TextDates(_Loader):  # type: ignore[misc]  # whichever of two loaders this PyYAML has
+class _TextDates(_Loader):  # type: ignore[misc]  # the faster of two loaders, where this PyYAML has it
     """Leaves dates as they were written: a schema knows them as strings."""
 
 

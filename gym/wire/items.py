@@ -107,7 +107,7 @@ def is_message(item: Any, role: str = "assistant") -> bool:
 
 
 def item_text(item: Any, separator: str = "") -> str:
-    """The text of a message, whichever way its content is written; a refusal or an image has none."""
+    """The text of a message in either form of its content; a refusal or an image has none."""
     content = item.get("content") if isinstance(item, dict) else None
     if isinstance(content, str):
         return content

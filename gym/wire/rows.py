@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
+import orjson
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, ValidationError, field_serializer
 from pydantic_core import from_json, to_json
 
 from gym.wire import items
 from gym.wire.failures import RolloutError
 from gym.wire.json_text import lacks
-from gym.wire.unread import cut_arrays, read_all
+from gym.wire.unread import PLACES, cut_arrays, read_all
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -147,6 +148,23 @@ def read_with_unread(model: type[M], body: bytes) -> M | None:
     assert isinstance(request, VerifyRequest)
     places = (request.response.output, request.responses_create_params.input)
     return request if sum(cut.put_back(place, "row") for place in places) == len(cut.arrays) else None
+
+
+def read_rollout(body: bytes) -> dict[str, Any] | None:
+    """A reply of `/run`, checked to be JSON in whole, with the items' long arrays unread.
+
+    None where it has to be parsed as a whole.
+    """
+    cut = cut_arrays(body)
+    try:
+        parsed = orjson.loads(cut.light) if cut is not None else None
+    except orjson.JSONDecodeError:
+        return None
+    if cut is None or not isinstance(parsed, dict) or not cut.is_json:
+        return None
+    held = [one for name in ("response", PARAMS) if isinstance(one := parsed.get(name), dict)]
+    put_back = sum(cut.put_back(one.get(place), "resources") for one in held for place in PLACES)
+    return parsed if put_back == len(cut.arrays) else None
 
 
 def _drop_null(given: Any, place: Sequence[int | str]) -> None:

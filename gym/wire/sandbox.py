@@ -33,6 +33,11 @@ def parse_size(given: Any) -> Any:
     return int(float(found[1]) * UNITS[found[2].lower()])
 
 
+def token_digest(token: str) -> str:
+    """What the broker is given of a token. It compares digests, and keeps no token."""
+    return sha256(token.encode()).hexdigest()
+
+
 def share_key(token_sha256: str, sandbox: str) -> str:
     """What lets other instances into one sandbox: made of its owner's token, so that the broker has nothing to keep."""
     return hmac.new(token_sha256.encode(), b"share " + sandbox.encode(), sha256).hexdigest()
@@ -273,13 +278,13 @@ class Grant(BaseModel):
     images: tuple[str, ...] = ()
     """Patterns of the images that it may ask for, such as `swe-*`; none means no image at all."""
     build: bool = False
-    """May images be built from a Dockerfile of its own? The steps of a build reach the network."""
+    """Whether images may be built from a Dockerfile of its own. The steps of a build reach the network."""
     network: tuple[Access, ...] = ("none",)
     """What a sandbox may ask for: `none`, `internet`, or `allow`, which names hosts."""
     hosts: tuple[str, ...] = ()
     """Patterns of the host names that `allow` may name."""
     runtimes: tuple[Literal["runsc", "kata"], ...] = ()
-    """Stronger walls that a sandbox may ask for, where the engine has them."""
+    """Stronger isolation that a sandbox may ask for, where the engine has them."""
     max_sandboxes: int = Field(default=64, ge=1)
     """The most sandboxes at once, of this instance."""
     max_cpus: float = Field(default=4.0, gt=0)

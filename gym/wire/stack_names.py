@@ -19,6 +19,8 @@ TOKEN: Final = "gym_token"
 PROJECT_MAX: Final = 36
 LOG_PORT: Final = 8001  # where the console of a stack of containers receives what servers print
 DNS_LABEL: Final = 63
+FIRST_SHARED_PORT: Final = 10_000  # of the ports in a container that several instances share; the last is below those
+SHARED_PORTS: Final = 20_000  # that the kernel gives to connections
 
 
 def project_name(stack: str, home: Path) -> str:
@@ -34,6 +36,12 @@ def service_name(slug: str, project: str) -> str:
     if len(slug) <= room:
         return slug
     return f"{slug[: room - 9].strip('-')}-{hashlib.sha256(slug.encode()).hexdigest()[:8]}"
+
+
+def shared_port(instance: str) -> int:
+    """Where an instance listens in a container that it shares. Its name alone decides: whoever joins or leaves, an
+    old address means this instance or none."""
+    return FIRST_SHARED_PORT + int(hashlib.sha256(instance.encode()).hexdigest()[:8], 16) % SHARED_PORTS
 
 
 def replica_host(project: str, slug: str, number: int) -> str:

@@ -109,35 +109,6 @@ def put_tokens(completion: dict[str, Any], tokens: Tokens, *, native: bool) -> N
             choice.pop(key, None)
 
 
-def find_break(output: Any) -> dict[str, int] | None:
-    """The first model call of a rollout whose prompt does not begin with the former call's prompt and generation.
-
-    `step` counts the calls from 1; `expected` tokens should have come back, the prompt has `prompt`, and the first
-    `common` of them are the same; `breaks` is how many calls there are like it.
-    """
-    found: dict[str, int] | None = None
-    before: list[Any] = []
-    step = 0
-    for item in output if isinstance(output, list) else ():
-        if not isinstance(item, dict) or not item.get(GENERATION):
-            continue
-        prompt, generation = item.get(PROMPT), item[GENERATION]
-        if not isinstance(prompt, list) or not isinstance(generation, list):
-            continue
-        step += 1
-        if prompt[: len(before)] != before:
-            found = found or _describe_break(step, before, prompt)
-            found["breaks"] += 1
-        before = prompt + generation
-    return found
-
-
-def _describe_break(step: int, before: list[Any], prompt: list[Any]) -> dict[str, int]:
-    pairs = enumerate(zip(before, prompt, strict=False))
-    common = next((index for index, (one, other) in pairs if one != other), min(len(before), len(prompt)))
-    return {"step": step, "expected": len(before), "prompt": len(prompt), "common": common, "breaks": 0}
-
-
 def _read_native(completion: Mapping[str, Any], choice: Mapping[str, Any]) -> tuple[list[int], list[int]] | None:
     prompt, generation = completion.get(PROMPT), choice.get("token_ids")
     if prompt is None and generation is None:

@@ -6,13 +6,13 @@ A command that takes replicas out of the routes keeps a beat: when the beat stop
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gym.files import write_atomically
 from gym.wire.server_types import ServerType
-from gym.wire.stack_names import NETWORK, ROUTER, replica_host
+from gym.wire.stack_names import NETWORK, ROUTER, replica_host, shared_port
 
 WANTED: Final = "wanted.json"
 WORK: Final = "work.json"
@@ -32,7 +32,7 @@ class Read(BaseModel):
 class WantedService(Read):
     name: str
     slug: str
-    host: str  # in DNS: all of its replicas; with the project before and a number behind, one of them
+    host: str  # in DNS: all replicas in containers of its own; with the project before and a number behind, one of them
     type: ServerType
     implementation: str
     launch: str
@@ -40,6 +40,19 @@ class WantedService(Read):
     replicas: int = 1
     strict: bool = False
     image: str = ""  # digest of the packed image that it runs
+    shared: str = ""  # slug of the container that its first replica shares with other instances'
+
+    @property
+    def own_replicas(self) -> int:
+        """In containers of its own."""
+        return self.replicas - bool(self.shared and self.replicas)
+
+
+class SharedReplica(NamedTuple):
+    """The place of a replica in a container that several instances share."""
+
+    host: str
+    port: int
 
 
 class WantedRouter(Read):
@@ -67,7 +80,13 @@ class Wanted(Read):
         """By which servers of the stack ask it."""
         return (ROUTER, replica_host(self.project, ROUTER, 1))
 
-    def replica(self, service: WantedService, number: int) -> str:
+    def shared_replica(self, service: WantedService) -> SharedReplica | None:
+        if not service.shared:
+            return None
+        return SharedReplica(replica_host(self.project, service.shared, 1), shared_port(service.name))
+
+    def own_replica(self, service: WantedService, number: int) -> str:
+        """The name of the container with that number."""
         return replica_host(self.project, service.slug, number)
 
 

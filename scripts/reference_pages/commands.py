@@ -17,7 +17,7 @@ Written by `scripts/reference` from the commands themselves; a test checks that 
 the same.
 
 Every command takes `--stack NAME` (or the variable `GYM_STACK`), also before its name, and `--help`. Exit codes: 0 fine,
-1 known trouble, 2 wrong usage, 3 a bug, 130 Ctrl-C. Results go to standard output, everything else to standard error.
+1 a known error, 2 wrong usage, 3 a bug, 130 Ctrl-C. Results go to standard output, everything else to standard error.
 """
 EVERYWHERE = ("stack", "help", "version", "install_completion", "show_completion")
 

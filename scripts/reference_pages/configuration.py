@@ -49,6 +49,12 @@ TOP_KEYS = (
         "`false`",
         "The strict mode of every verifier that has one and says nothing itself ([verifiers.md](../verifiers.md)).",
     ),
+    FieldRow(
+        "share",
+        "true or false",
+        "`false`",
+        "Agents of one server, and scripted models, in one process or container ([instances.md](../instances.md)).",
+    ),
     FieldRow("sandbox_provider", type_words(ProviderName), "`auto`", "What makes sandboxes."),
     FieldRow("sandbox_settings", "mapping", "", "The sandbox broker's settings, below."),
     FieldRow(
@@ -69,12 +75,12 @@ TOP_KEYS = (
 FOR_PEOPLE = {
     "GYM_PATH": "More folders to look for servers in, separated by `:`; see above.",
     "GYM_STACK": "Which stack a command means: `--stack`.",
-    "GYM_CACHE_DIR": "Where environments of servers are kept, which can be made again; without it `XDG_CACHE_HOME`.",
+    "GYM_CACHE_DIR": "Where environments of servers are kept; they are rebuilt when they are gone. Without it `XDG_CACHE_HOME`.",
     "GYM_PYTHON_IMAGE": "The Python image that server images are built on.",
     "GYM_TOKEN": "The token of a stack's router, for commands that ask it.",
     "GYM_TOKEN_FILE": "The same, from a file.",
     "GYM_OWNER": "Whose stacks these are, where several people share one account.",
-    "GYM_BLOCKED_SECONDS": "A server whose event loop is blocked for so long exits and is started again; 60 without it, 0: never.",
+    "GYM_BLOCKED_SECONDS": "A server whose event loop is blocked for so long exits and is restarted; 60 without it, 0: never.",
 }
 
 HEAD = """# Reference: configuration

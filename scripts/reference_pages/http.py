@@ -57,7 +57,7 @@ line `{{"stream": {{…}}}}` that says how it went. The header `{header}` of the
 """
 STEER = """### `GET /rollouts/ID`, `POST /rollouts/ID`
 
-How a stream of groups is getting on; with POST commands for it, carried out in this order:
+The progress of a stream of groups; with POST, commands for it, carried out in this order:
 """
 
 

@@ -115,7 +115,7 @@ async def measure(seconds: float) -> None:
 
     async with serving() as port:
 
-        def hostile(helper: str) -> tuple[str, ...]:
+        def hostile(*_: Any) -> tuple[str, ...]:
             now["starts"] += 1
             return ("python3", "-c", HOSTILE, now["mode"], f"{each:g}", f"{GOOD}:{port}")
 

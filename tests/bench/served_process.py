@@ -16,7 +16,6 @@ from gym.http.pool import HttpClient
 from gym.labels import ENV_LISTEN
 
 READY_SECONDS = 60.0
-TICK = os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -55,9 +54,5 @@ def rss_mib(pid: int) -> float:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Of a process on Linux; 0 elsewhere."""
-    path = Path(f"/proc/{pid}/stat")
-    if not path.is_file():
-        return 0.0
-    fields = path.read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICK
+    """Of a process on Linux, by its own clock: `/proc` counts in hundredths of a second. 0 elsewhere."""
+    return time.clock_gettime((~pid << 3) | 2) if sys.platform == "linux" else 0.0

@@ -66,7 +66,7 @@ async def test_each_is_shown_and_the_next_one_after_it(page: DrivenPage, tmp_pat
         await page.open(f"{url}/view/rollouts?at=x:2")
         await says(page, "52,428,800 characters")
         await page.open(f"{url}/view/rollouts?at=x:3")
-        await says(page, "Binary: 88 characters that are no text")
+        await says(page, "Binary: 88 characters that are not text")
         await page.open(f"{url}/view/rollouts?at=x:4")
         await says(page, "11/15/2023")
         write_lines(path, [rollout(9)])

@@ -169,3 +169,4 @@ async def test_a_curl_command_carries_the_row_and_any_quote(page: DrivenPage, ur
     text = await page.run("rolloutToCurl({ question: \"it's\", response: {}, _ng_task_index: 5 }, null, 'a/b')")
     assert "/s/a%2Fb/run" in text
     assert """-d '{"question":"it'\\''s"}'""" in text
+    assert "${GYM_URL:-http://127.0.0.1:11000}/s/" in text

@@ -10,8 +10,10 @@ import orjson
 import pytest
 
 from gym.console.pages.shell import PageAccess, make_app
+from gym.console.viewer import run_files
 from gym.console.viewer.app import make_section
 from gym.console.viewer.rollout_files import RolloutFiles
+from gym.console.viewer.run_files import RunFiles
 from gym.server.testing import running
 from tests.support.driven_browser import CHROMIUM, DrivenPage, driven
 from tests.support.rollout_files import failure, rollout, write_lines
@@ -162,3 +164,48 @@ async def test_in_another_order_what_is_new_waits_to_be_asked_for(page: DrivenPa
         await page.run("document.getElementById('rows').scrollTop = 0")
         await page.until("document.querySelector('.row').dataset.id === 'x:301'")
         assert page.complaints == []
+
+
+@pytest.mark.parametrize("asked", ["at=today:3", ""])
+async def test_what_is_not_read_yet_opens_by_itself_once_it_is(
+    asked: str, page: DrivenPage, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_files, "FIRST_LOOK", 0)
+    monkeypatch.setattr(RunFiles, "_start", lambda _: None)  # no thread reads on
+    async with running(make_app([make_section(RolloutFiles([results]))], PageAccess())) as url:
+        await page.look()
+        await page.open(f"{url}/view/rollouts?view=list&{asked}")
+        await page.until("document.getElementById('reading').innerText.includes('still being read')")
+        monkeypatch.setattr(run_files, "FIRST_LOOK", 1 << 20)
+        shown = "task 0 · repeat 2" if asked else "task 1 · repeat 0"
+        await page.until(f"document.querySelector('#reading h2')?.textContent === '{shown}'")
+        await ready(page, "23 lines")
+        assert [one for one in page.complaints if "404" not in one] == []  # a rollout that is not read yet
+
+
+async def test_the_head_is_of_the_run_that_was_chosen(page: DrivenPage, results: Path) -> None:
+    async with running(make_app([make_section(RolloutFiles([results]))], PageAccess())) as url:
+        await page.open(f"{url}/view/rollouts?run=before")
+        await ready(page, "1 line matches")
+        assert await page.run("document.getElementById('name').textContent") == "before.jsonl"
+        assert await page.run("document.getElementById('counts').textContent") == "1 rollout · no failures"
+        assert await page.run("document.querySelectorAll('.agent').length") == 1
+        await page.run("document.getElementById('run').value = ''")
+        await page.run("document.getElementById('filters').dispatchEvent(new Event('input'))")
+        await page.until("document.getElementById('name').textContent === 'before, today'")
+        assert "22 rollouts" in await page.run("document.getElementById('counts').textContent")
+        assert page.complaints == []
+
+
+async def test_the_flagged_are_taken_along_from_the_list(page: DrivenPage, results: Path) -> None:
+    async with running(make_app([make_section(RolloutFiles([results]))], PageAccess())) as url:
+        await page.open(f"{url}/view/rollouts?run=today&at=today:2")
+        await page.until("!!document.querySelector('.flag')")
+        assert await page.run("document.getElementById('taken').hidden")
+        await page.run("document.querySelector('.flag').click()")
+        await page.until("document.querySelector('.flag').getAttribute('aria-pressed') === 'true'")
+        await page.open(f"{url}/view/rollouts?run=today&flagged=1")
+        await ready(page, "1 line matches")
+        taken = await page.run("fetch(document.getElementById('taken').href).then((reply) => reply.text())")
+        assert orjson.loads(taken)["_note"]["flag"] is True
+        assert await page.run("!document.getElementById('taken').hidden")

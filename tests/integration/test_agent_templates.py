@@ -15,6 +15,7 @@ from gym.cli.scaffold import list_templates
 from gym.files import asset_dir
 from tests.support.cli import gym
 from tests.support.docker import remove_images_of
+from tests.unit.templates.test_templates import OF_LIBRARIES
 
 SMALL = "mcp"  # what its environment has, the checkout's own has nearly all of
 NAMES = [one.name for one in list_templates(asset_dir("templates")) if one.kind == "agent"]
@@ -53,6 +54,12 @@ def test_an_environment_of_each_shape_passes_its_tests(tmp_path: Path) -> None:
     for shape in shapes:
         audited = gym("audit", f"my_{shape}", "--quick", "--only", "bad rows", cwd=tmp_path, timeout=180)
         assert audited.returncode == 0, audited.stdout + audited.stderr
+    for shape in OF_LIBRARIES:
+        grown = gym("data", "from", f"my_{shape}", "--rows", "20", "-o", "rows.jsonl", cwd=tmp_path)
+        assert grown.returncode == 0, grown.stdout + grown.stderr
+        rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text("utf-8").splitlines()]
+        assert len({json.dumps(row) for row in rows}) == 20
+        assert all(row["agent_ref"]["name"].startswith(f"my_{shape}_") for row in rows)
     check_oracle_is_paid([f"my_{shape}" for shape in shapes], tmp_path)
 
 

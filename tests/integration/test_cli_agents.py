@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from gym.sandbox.broker_client import Sandbox
+from gym.server import ResourcesServer, VerifyRequest
 from gym.server.testing import Caller, running
 from tests.support.cli_agent import PROGRAM, ROW, TINY, FolderTask, SaidTask, Stack, cli_stack
 from tests.support.docker import need_engine
@@ -123,6 +124,45 @@ async def test_a_task_may_give_its_program_less_time(stack: Stack, monkeypatch: 
     stack.vllm.says = types(["sleep 1000"])
     reply = await stack.run(TINY)
     assert (reply.body["reward"], reply.body["reason"]) == (0.0, "it was ended: program_seconds")
+
+
+async def test_a_program_reads_what_the_environment_shows_first(
+    stack: Stack, tiny: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def advertise(self: FolderTask, state: Sandbox) -> dict[str, Any]:
+        return {"sandbox_handle": state.share(), "observation": "The file is answer.txt."}
+
+    monkeypatch.setattr(FolderTask, "advertise", advertise)
+    asked: list[str] = []
+
+    def says(messages: list[dict[str, Any]]) -> Said:
+        asked.append(json.dumps(messages))
+        return types(SOLVE)(messages)
+
+    stack.vllm.says = says
+    reply = await tiny.post("/run", ROW)
+    assert (reply.status, reply.body["reward"]) == (200, 1.0), reply.body
+    assert "The file is answer.txt." in asked[0]
+
+
+class PressTask(ResourcesServer[str]):
+    """It is worked with by a tool, known once a rollout has begun."""
+
+    async def seed(self, row: Any) -> str:
+        return "unpressed"
+
+    def advertise(self, state: str) -> dict[str, Any]:
+        return {"tools": [{"type": "function", "name": "press"}]}
+
+    async def verify(self, rollout: VerifyRequest, state: str) -> float:
+        return float(state == "pressed")
+
+
+async def test_tools_that_no_program_can_call_are_a_failure_and_no_reward(stack: Stack) -> None:
+    async with running(PressTask.app({}, name="env")) as environment:
+        reply = await stack.run(TINY, environment=environment, own_sandbox={"image": "host"})
+    assert (reply.status, reply.body["error"]["kind"], reply.body["error"]["retryable"]) == (500, "agent", False)
+    assert "(press)" in reply.body["error"]["message"]
 
 
 async def test_what_a_program_left_behind_counts_even_if_it_crashed(stack: Stack, tiny: Caller) -> None:

@@ -30,7 +30,7 @@ def test_a_server_with_requirements_is_tested_in_its_own_environment(tmp_path: P
     assert done.returncode == 0, done.stdout + done.stderr
     # Its own two tests, and the two above.
     assert "4 passed" in done.stdout
-    # What tests need is no part of what the server runs with.
+    # What tests need is not part of what the server runs with.
     assert list(tmp_path.glob("cache/pytest/*/pytest"))
     assert not list(tmp_path.glob("cache/envs/*/lib/*/site-packages/pytest"))
 

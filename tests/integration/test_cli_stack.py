@@ -107,6 +107,14 @@ def test_render_tells_how_a_plan_differs_from_what_runs(folder: Path) -> None:
     assert "1 -> 2 replicas" in other
 
 
+def test_an_instance_of_another_server_is_called_by_its_name(folder: Path) -> None:
+    assert gym(*UP, cwd=folder).returncode == 0
+    settings = ("policy_base_url=http://127.0.0.1:9/v1", "policy_api_key=none", "policy_model_name=m")
+    assert gym("up", "mcqa", "--model", "openai", *settings, "--runtime", "local", cwd=folder).returncode == 0
+    replicas = json.loads(gym("ps", "--json", cwd=folder).stdout)["replicas"]
+    assert {one["instance"]: one["implementation"] for one in replicas}["policy_model"] == "openai"
+
+
 def test_rollouts_of_a_named_server_are_reported_as_json(folder: Path) -> None:
     assert gym(*UP, cwd=folder).returncode == 0
     done = gym("rollouts", "mcqa", "-o", "out.jsonl", "--repeats", "2", "--limit", "3", "--json", cwd=folder)

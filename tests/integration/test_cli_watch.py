@@ -1,4 +1,4 @@
-"""`gym up --watch`, as its user has it: a line for each save, the old version where the new one is no Python, and no
+"""`gym up --watch`, as its user has it: a line for each save, the old version where the new one is not Python, and no
 rollout lost while servers are reloaded."""
 
 from __future__ import annotations

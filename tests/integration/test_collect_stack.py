@@ -157,6 +157,10 @@ def test_each_row_says_where_it_comes_from(stack: Stack, tmp_path: Path) -> None
     assert list(one)[-1] == "_gym"
     assert list(stamp["hops"]) == ["seed", "model", "tools", "verify"]
     assert all(0 < took <= stamp["seconds"] * 1000 for took in stamp["hops"].values())
+    assert [hop for hop, *_ in stamp["steps"]] == ["model", "tools", "model"]
+    wrote = sum(tokens for hop, _, *counts in stamp["steps"] if hop == "model" for tokens in counts[1:])
+    assert wrote == stamp["tokens"]["output"]
+    assert stamp["steps"][1][1] == pytest.approx(stamp["hops"]["tools"], abs=0.2)
     assert (stamp["sdk"], stamp["model"], stamp["seed"], stamp["attempt"]) == (__version__, "policy_model", 7, 1)
     assert stamp["tokens"]["output"] == one["response"]["usage"]["output_tokens"] > 0
     digests = {name: each["digest"] for name, each in stack.get("/discovery")["instances"].items()}

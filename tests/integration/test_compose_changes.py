@@ -14,24 +14,10 @@ from gym.errors import StartFailed, UserError
 from gym.runtime.compose import ComposeRuntime
 from gym.runtime.status import StackStatus
 from gym.wire.stack_names import project_name
-from tests.support.docker import Stand, call, engine_client, eventually, replicas, stand_in, write_server
+from tests.support.docker import ECHO, Stand, call, engine_client, eventually, replicas, stand_in, write_server
 
 pytestmark = pytest.mark.docker
 
-ECHO = """
-from gym.server import ResourcesServer, tool
-
-class Echo(ResourcesServer):
-    @tool
-    async def version(self) -> dict[str, str]:
-        \"\"\"Which one am I?\"\"\"
-        return {"version": "one"}
-
-    async def verify(self, rollout) -> float:
-        return 1.0
-
-app = Echo.app()
-"""
 COMPANION = """
 services:
   mcqa: {environment: {EXTRA: added}}

@@ -18,24 +18,10 @@ from gym.runtime.compose.pins import LABEL_LOCKED
 from gym.runtime.compose.server_builds import ServerBuildFailed
 from gym.runtime.file_watch import take_stamps, wait_for_change, watched_folders
 from tests.support.bill import check_bill
-from tests.support.docker import Stand, call, engine_client, stand_in, write_server
+from tests.support.docker import ECHO, Stand, call, engine_client, stand_in, write_server
 
 pytestmark = pytest.mark.docker
 
-ECHO = """
-from gym.server import ResourcesServer, tool
-
-class Echo(ResourcesServer):
-    @tool
-    async def version(self) -> dict[str, str]:
-        \"\"\"Which one am I?\"\"\"
-        return {"version": "one"}
-
-    async def verify(self, rollout) -> float:
-        return 1.0
-
-app = Echo.app()
-"""
 DATA = "        datasets: [{name: example, type: example, license: CC0, jsonl_fpath: rows.jsonl}]\n"
 
 

@@ -13,25 +13,21 @@ import pytest
 
 from gym.errors import InfraError, UserError
 from gym.plan import diff
-from tests.support.docker import Stand, call, end_processes, engine_client, eventually, replicas, stand_in, write_server
+from tests.support.docker import (
+    ECHO,
+    Stand,
+    call,
+    end_processes,
+    engine_client,
+    eventually,
+    replicas,
+    stand_in,
+    write_server,
+)
 
 pytestmark = pytest.mark.docker
 
 REPO = Path(__file__).parents[2]
-ECHO = """
-from gym.server import ResourcesServer, tool
-
-class Echo(ResourcesServer):
-    @tool
-    async def version(self) -> dict[str, str]:
-        \"\"\"Which one am I?\"\"\"
-        return {"version": "one"}
-
-    async def verify(self, rollout) -> float:
-        return 1.0
-
-app = Echo.app()
-"""
 
 
 @pytest.fixture(scope="module")

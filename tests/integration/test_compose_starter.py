@@ -1,4 +1,4 @@
-"""In a stack with a sandbox broker, what ended without being asked to is started again; what was stopped is not."""
+"""In a stack with a sandbox broker, what ended without being asked to is restarted; what was stopped is not."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_rows_for_other_tables_name_the_ids_that_are_not_there(tmp_path: Path) -
     file = write(tmp_path / "rows.jsonl", [{**row, "ground_truth": calls}])
     done = gym("data", "validate", "workplace_assistant", file, cwd=tmp_path)
     assert done.returncode == 1
-    assert "ground_truth[*].arguments.email_id: is no email_id of emails.csv: 99999990; also 99999991" in done.stdout
+    assert "arguments.email_id: is not an id of emails.csv: 99999990; also 99999991" in done.stdout
     assert "data/tables; set `tables` to the folder of the six CSV files" in done.stdout
 
 

@@ -77,7 +77,7 @@ math_advanced_calculations_simple_agent:
       - {name: sums, type: train, license: MIT, jsonl_fpath: sums.jsonl, num_repeats: 2, start_idx: 2, end_idx: 12}
 """
 PREPARE = "ng_prepare_data '+config_paths=[workplace.yaml]' +output_dirpath=data/workplace +mode=train_preparation"
-FETCHED = Path("data/workplace_assistant")  # ours are no folder of the user's
+FETCHED = Path("data/workplace_assistant")  # ours are not a folder of the user's
 
 
 @pytest.fixture

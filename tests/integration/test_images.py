@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,13 @@ class Fine(ResourcesServer):
         return 1.0
 
 app = Fine.app()
+"""
+
+
+UNCOMPILED = """
+import os, sys, {}
+cached = {{getattr(one, "__cached__", None) for one in list(sys.modules.values())}} - {{None}}
+print(" ".join(sorted(one for one in cached if not os.path.exists(one))))
 """
 
 
@@ -104,6 +112,27 @@ def test_the_base_runs_as_a_user_without_rights_and_holds_the_sdk_alone(stand: S
     script = "import importlib.util as u; print([name for name in ('typer', 'docker', 'rich') if u.find_spec(name)])"
     assert run(tag, "python", "-c", script) == "[]"
     assert run(tag, "sh", "-c", "touch /app/x 2>&1 || echo refused").endswith("refused")
+
+
+@pytest.mark.long
+def test_a_python_that_comes_uncompiled_is_compiled_in_the_base_and_not_at_each_start(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As official images of Python do. A server may write nothing, so what was not compiled before never is."""
+    write_server(stand.cwd, "one", FINE + f"# {stand.cwd}\n")
+    bare = f"gym-test-bare-python:{uuid.uuid4().hex[:12]}"
+    folders = "$(python3 -c 'import sysconfig; print(sysconfig.get_path(\"stdlib\"))')"
+    text = f"FROM python:3.13-slim\nRUN find {folders} -name '*.pyc' -delete\n"
+    environ = docker_environ(need_engine())
+    subprocess.run(("docker", "build", "--quiet", "--tag", bare, "-"), input=text.encode(), env=environ, check=True)
+    monkeypatch.setenv("GYM_PYTHON_IMAGE", bare)
+    plan, _ = stand.plan("one")
+    try:
+        build(stand, plan)
+        assert "wave.cpython" in run(image_of(stand, plan, "one"), "python", "-c", UNCOMPILED.format("wave"))
+        assert run(image_of(stand, plan, "one"), "python", "-c", UNCOMPILED.format("gym.server.serve")) == ""
+    finally:
+        run_program(("docker", "rmi", "--force", bare), env=environ)
 
 
 def test_the_hosts_package_settings_reach_a_build_and_stay_in_no_layer(

@@ -227,7 +227,7 @@ def command_up(home: Path, plan: Plan, tmp_path: Path) -> subprocess.Popen[bytes
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_up_takes_down_what_it_started(home: Path, tmp_path: Path, number: signal.Signals) -> None:
-    with command_up(home, make_stack(make_service(tmp_path, "ill", ill=True)), tmp_path) as process:
+    with command_up(home, make_stack(make_service(tmp_path, "unhealthy", unhealthy=True)), tmp_path) as process:
         until(lambda: len(recorded(home)) == 4)
         running = recorded(home)
         process.send_signal(number)
@@ -238,7 +238,7 @@ def test_an_interrupted_up_takes_down_what_it_started(home: Path, tmp_path: Path
 
 
 def test_a_killed_up_leaves_a_stack_that_down_ends(home: Path, tmp_path: Path) -> None:
-    with command_up(home, make_stack(make_service(tmp_path, "ill", ill=True)), tmp_path) as process:
+    with command_up(home, make_stack(make_service(tmp_path, "unhealthy", unhealthy=True)), tmp_path) as process:
         until(lambda: len(recorded(home)) == 4)
         process.kill()
     running = recorded(home)
@@ -248,7 +248,7 @@ def test_a_killed_up_leaves_a_stack_that_down_ends(home: Path, tmp_path: Path) -
 
 
 def test_two_commands_never_work_on_one_stack_at_once_but_down_always_may(home: Path, tmp_path: Path) -> None:
-    plan = make_stack(make_service(tmp_path, "ill", ill=True))
+    plan = make_stack(make_service(tmp_path, "unhealthy", unhealthy=True))
     with command_up(home, plan, tmp_path) as process:
         until(lambda: len(recorded(home)) == 4)
         with pytest.raises(UserError, match=f"another gym command \\(pid {process.pid}\\)"):
@@ -282,7 +282,7 @@ def test_a_server_that_is_late_is_named_the_others_stay_up_and_it_is_routed_once
     shared: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "slow").touch()
-    late = make_service(tmp_path, "late", ill_while=str(tmp_path / "slow"))
+    late = make_service(tmp_path, "late", unhealthy_while=str(tmp_path / "slow"))
     fine = make_service(tmp_path, "fine")
     start(shared, make_stack(fine))  # first, and so a few seconds for the other are enough on any machine
     with pytest.raises(NotUp) as failure:

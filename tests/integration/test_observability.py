@@ -52,7 +52,8 @@ async def test_every_expression_asks_for_metrics_and_labels_that_are_there(tmp_p
         with urllib.request.urlopen(f"{router}/metrics") as reply:
             known = read_metrics(reply.read().decode())
         files = tmp_path / ".gym" / "gym" / "observability"
-        assert router.removeprefix("http://") in (files / "prometheus.yml").read_text()
+        target = router.removeprefix("http://")  # a host and a port: Prometheus refuses a URL
+        assert f'targets: ["{target}"]' in (files / "prometheus.yml").read_text()
         assert f"prometheus --config.file={files / 'prometheus.yml'}" in up.stderr.replace("\n", "")
     finally:
         gym("down", cwd=tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.ray_cluster import ROOT, WITHIN_SECONDS, Desk, Raylets, parent_of, ray_environment, until
+from tests.support.router_pages import check_pages
 
 pytestmark = pytest.mark.long  # Ray is a wheel of 79 MB, and three nodes of it start
 UP = ("up", "mcqa", "--model", "scripted", "--port", "0", "--timeout", "900")
@@ -65,6 +67,7 @@ def test_a_stack_is_looked_into_and_ended_from_any_shell(cluster: Raylets, desk:
     desk.gym(*UP, "--on", "ray")
     listed = json.loads(desk.gym("ls", "--json"))
     assert [(one["runtime"], one["state"], one["folder"]) for one in listed] == [("ray", "healthy", str(tmp_path))]
+    check_pages(json.loads(desk.gym("ps", "--json"))["router"], {"mcqa", "mcqa_simple_agent", "policy_model"})
     assert desk.gym("exec", "mcqa", "--", "sh", "-c", "echo $NEMO_GYM_CONFIG_PATH") == "mcqa\n"
     desk.gym("exec", "mcqa", "--", "sh", "-c", "exit 7", code=7)
 
@@ -77,6 +80,10 @@ def test_a_stack_is_looked_into_and_ended_from_any_shell(cluster: Raylets, desk:
     assert following.wait(60) == 130
 
     elsewhere = Desk(cluster.gym, {key: value for key, value in desk.env.items() if key != "RAY_ADDRESS"}, Path("/"))
+    shutil.rmtree(tmp_path / ".gym")
+    (lost,) = json.loads(elsewhere.gym("ls", "--json"))
+    assert (lost["runtime"], lost["lost"], lost["folder"]) == ("ray", True, str(tmp_path))
+    assert f"gym down --stack gym --folder {tmp_path}" in elsewhere.gym("doctor", code=None)
     elsewhere.gym("down", "--all")
     assert json.loads(elsewhere.gym("ls", "--json")) == []
     desk.gym("ps", code=1)
@@ -97,7 +104,7 @@ def test_through_rays_client_port_the_words_are_the_same(cluster: Raylets, desk:
     desk.gym("restart", "mcqa")
     assert desk.is_healthy()
     assert [one["runtime"] for one in json.loads(desk.gym("ls", "--json"))] == ["ray"]
-    desk.gym("down")
+    desk.gym("down", "--all")
     _check_nothing_left(cluster)
 
 

@@ -1,4 +1,4 @@
-"""What a cluster does to a job in mid-run: a node is lost, the job is queued again; and a collection as an array."""
+"""What a cluster does to a job in mid-run: a node is lost, the job is requeued; and a collection as an array."""
 
 from __future__ import annotations
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.router_pages import check_pages
 from tests.support.slurm_cluster import SlurmCluster, slurm_cluster, wait_for, why_not
 from tests.support.slurm_stack import UserOfCluster
 
@@ -45,12 +48,21 @@ def test_a_stack_on_two_nodes_takes_the_same_words_as_one_on_this_machine(
     listed = [one for one in json.loads(user.type("ls", "--json")) if one["home"] == str(user.home)]
     assert [(one["runtime"], one["state"]) for one in listed] == [("slurm", "healthy")]
 
+    token = (user.home / "token").read_text("utf-8").strip()
+    check_pages(status["router"], {"mcqa", "mcqa_simple_agent", "policy_model"}, token)
+
     rows = "mcqa"  # its examples
     assert "asks for a token" in user.type("rollouts", rows, "-o", "none.jsonl", code=1)
     user.type(*user.collect(rows, "first.jsonl"))
     assert user.rewards("first.jsonl")
 
+    following = user.begin("logs", "-f", "mcqa")
+    typed = user.folder / "typed.log"
+    wait_for("the last lines", lambda: "mcqa-1 | " in typed.read_text("utf-8"))
     user.type("scale", "mcqa=3")
+    wait_for("the log of one that came", lambda: "mcqa-3 | " in typed.read_text("utf-8"))
+    following.send_signal(signal.SIGINT)
+    assert following.wait(60) == 130
     user.type("restart", "mcqa-2")
     status = json.loads(user.type("ps", "--json"))
     assert sum(one["instance"] == "mcqa" for one in status["replicas"]) == 3
@@ -87,6 +99,39 @@ def test_a_job_that_waits_says_why_and_one_that_ended_says_how(user: UserOfClust
     assert not cluster.left_processes()
     user.type("down")
     assert "does not run" in user.type("ps", code=1)
+
+
+# In place of the real program, which is in no package here: the command runs, and sees nothing of Slurm.
+APPTAINER = """\
+#!/bin/sh
+[ "$1 $2" = "exec --bind" ] && [ "$4" = gym.sif ] || exit 64
+folder="$3"; shift 4
+hide="$(for one in scontrol srun sbatch squeue sinfo; do echo --ro-bind /dev/null "$(command -v $one)"; done)"
+exec bwrap --dev-bind / / $hide --tmpfs {hidden} --bind "$folder" "$folder" --die-with-parent "$@"
+"""
+
+
+@pytest.mark.long
+def test_servers_in_an_image_need_nothing_of_slurm_in_it(user: UserOfCluster, cluster: SlurmCluster) -> None:
+    programs = user.folder / "bin"
+    programs.mkdir()
+    (programs / "apptainer").write_text(APPTAINER.format(hidden=cluster.folder), "utf-8")
+    (programs / "apptainer").chmod(0o755)
+    user.env["PATH"] = f"{programs}:{user.env['PATH']}"
+    user.up("mcqa", "--replicas", "mcqa=2", "+slurm.container={program: apptainer, image: gym.sif}")
+    user.type(*user.collect("mcqa", "out.jsonl"))
+    assert user.rewards("out.jsonl")
+    hosts = {one["url"].rpartition(":")[0] for one in json.loads(user.type("ps", "--json"))["replicas"]}
+    assert {"http://127.0.0.2", "http://127.0.0.3"} <= hosts
+
+
+@pytest.mark.long
+def test_a_stack_whose_folder_is_removed_ends_by_itself(user: UserOfCluster, cluster: SlurmCluster) -> None:
+    user.up("mcqa")
+    job = user.job
+    shutil.rmtree(user.folder / ".gym")
+    wait_for("the end", lambda: "JobState=COMPLETED" in cluster.ask("scontrol", "show", "job", job))
+    wait_for("no process of the job", lambda: not cluster.left_processes())
 
 
 def test_what_the_cluster_refuses_is_said_in_its_words_and_leaves_no_stack(user: UserOfCluster) -> None:

@@ -52,6 +52,8 @@ def test_a_stack_on_a_swarm_of_one_node_takes_the_words_of_every_runtime(images:
     assert seen["ps"]["runtime"] == "swarm"
     assert [(one["runtime"], one["state"]) for one in seen["ls"]] == [("swarm", "healthy")]
     assert "mcqa is ready" in seen["logs"]
+    assert seen["followed"]["code"] == 130
+    assert any("mcqa is ready" in line for line in seen["followed"]["lines"])
     assert {"mcqa-1", "mcqa-simple-agent-1", "policy-model-1", "console"} <= {*seen["tails"]["listed"]["names"]}
     assert any("mcqa is ready" in line for line in seen["tails"]["read"]["lines"])
     assert seen["exec"] == "mcqa\n"

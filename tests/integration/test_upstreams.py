@@ -170,7 +170,7 @@ async def test_without_the_ids_that_are_asked_for_there_is_no_row_but_a_failure(
         ("policy_model", {"base_urls": "http://u:secret-word@x/v1"}, "no password"),
         ("policy_model", {"base_urls": "http://x/v1", "apikey": "secret-word"}, "did you mean api_key?"),
         ("policy_model", {"base_urls": "http://x/v1", "api_key": ["secret-word"]}, "api_key"),
-        ("policy_model", [1], "no object"),
+        ("policy_model", [1], "not an object"),
         ("policy_mode", {"base_urls": "http://x/v1"}, "did you mean policy_model?"),
         ("mcqa", {"base_urls": "http://x/v1"}, "there is no model"),
         ("judge_model", {"base_urls": "http://x/v1"}, "takes no addresses at run time"),

@@ -148,7 +148,7 @@ class Connection(asyncio.Protocol):
         self.tasks: set[asyncio.Task[None]] = set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's own is no subclass
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's own is not a subclass
 
     def connection_lost(self, exc: Exception | None) -> None:
         for task in self.tasks:

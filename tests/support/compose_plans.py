@@ -97,3 +97,18 @@ def write_folder(tmp_path: Path, name: str = "mcqa") -> Path:
     (folder / "requirements.txt").write_text("")
     (folder / "data" / "train.jsonl").write_text("{}\n")
     return folder
+
+
+def shared_plan(**agents: int) -> Plan:
+    """Two agents of one server in one process, beside what they ask. `agents`: replicas by name."""
+    asked = {"type": "responses_api_agents", "implementation": "simple_agent", "process": "simple-agent.shared"}
+    counts = {"mcqa_simple_agent": 1, "weather_simple_agent": 1} | agents
+    return plan_of(
+        service("policy_model", type="responses_api_models", implementation="scripted"),
+        service("mcqa"),
+        service("weather"),
+        *(
+            service(name, needs=(name.removesuffix("_simple_agent"), "policy_model"), replicas=count, **asked)
+            for name, count in counts.items()
+        ),
+    )

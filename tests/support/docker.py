@@ -26,6 +26,20 @@ if TYPE_CHECKING:
     import docker
 
 TIMEOUT = 120.0
+ECHO = """
+from gym.server import ResourcesServer, tool
+
+class Echo(ResourcesServer):
+    @tool
+    async def version(self) -> dict[str, str]:
+        \"\"\"Which one am I?\"\"\"
+        return {"version": "one"}
+
+    async def verify(self, rollout) -> float:
+        return 1.0
+
+app = Echo.app()
+"""
 
 
 def need_engine() -> str:

@@ -92,7 +92,7 @@ class FakeKubernetes:
             self._changed.notify_all()
 
     def break_lines(self) -> None:
-        """Every connection, as when the API server starts again."""
+        """Every connection, as when the API server restarts."""
         for writer in tuple(self._writers):
             writer.transport.abort()
 

@@ -22,6 +22,7 @@ from gym.programs import find_program
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 600.0
+HEAD = "ray.head.default"  # the fake provider knows it by this name alone
 WITHIN_SECONDS = 1200.0  # a loaded machine is slow, and no broken one
 
 
@@ -48,15 +49,47 @@ class Raylets:
     def start(self, nodes: int, has: Mapping[int, tuple[str, ...]] | None = None) -> None:
         """`has`: words of `ray start` for a node, by its number. Ray believes how many GPUs it is told of."""
         self._has = dict(has or {})
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            client_port = free.getsockname()[1]
+        client_port = _free_port()
         self.client_address = f"ray://127.0.0.1:{client_port}"
         head = ("--head", "--port=0", "--include-dashboard=false", f"--ray-client-server-port={client_port}")
         self._start_node(1, *head)
-        address = (self.folder / "n1" / "r" / "ray_current_cluster").read_text().strip()
-        self.address = self.env["RAY_ADDRESS"] = address
+        self._find_address()
         for number in range(2, nodes + 1):
             self.join(number)
+
+    def start_growing(self, types: Mapping[str, Mapping[str, Any]]) -> None:
+        """A head whose autoscaler adds nodes of these types, as processes of this machine: Ray's own fake provider."""
+        where = "from ray._private.services import get_node_ip_address as f; print(f())"
+        ip = subprocess.run([self.python, "-c", where], capture_output=True, text=True, check=True).stdout.strip()
+        port = _free_port()
+        nothing = ("initialization", "setup", "head_setup", "worker_setup", "head_start_ray", "worker_start_ray")
+        config = {
+            "cluster_name": "growing",
+            "max_workers": 8,
+            "idle_timeout_minutes": 60,
+            "provider": {
+                "type": "fake_multinode",
+                "gcs_address": f"{ip}:{port}",
+                "use_node_id_as_ip": True,  # its nodes share this machine's address
+                "disable_node_updaters": True,
+                "disable_launch_config_check": True,
+            },
+            "available_node_types": {HEAD: {"resources": {"CPU": 2}, "node_config": {}, "max_workers": 0}, **types},
+            "head_node_type": HEAD,
+            **{f"{one}_commands": [] for one in nothing},
+            **{one: {} for one in ("auth", "docker", "file_mounts")},
+            **{one: [] for one in ("cluster_synced_files", "rsync_exclude", "rsync_filter")},
+            "file_mounts_sync_continuously": False,
+        }
+        path = self.folder / "autoscaling.json"
+        path.write_text(json.dumps(config))
+        self.env |= {"AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1"}
+        self._start_node(1, "--head", f"--port={port}", "--include-dashboard=false", f"--autoscaling-config={path}")
+        self._find_address()
+
+    def _find_address(self) -> None:
+        address = (self.folder / "n1" / "r" / "ray_current_cluster").read_text().strip()
+        self.address = self.env["RAY_ADDRESS"] = address
 
     def join(self, number: int) -> None:
         """A node that was killed comes back with what it had."""
@@ -78,6 +111,10 @@ class Raylets:
 
     def kill_node(self, number: int) -> None:
         os.kill(self.raylet(number), signal.SIGKILL)
+
+    def nodes(self) -> int:
+        found: int = self.ask("print(sum(one['Alive'] for one in ray.nodes()))")
+        return found
 
     def node_of(self, pid: int) -> int:
         """By the folder of its node, which its variables name."""
@@ -141,7 +178,7 @@ class Desk:
     def __init__(self, gym: str, env: Mapping[str, str], folder: Path) -> None:
         self._gym, self.env, self.folder = gym, {**env}, folder
 
-    def gym(self, *words: str, code: int = 0) -> str:
+    def gym(self, *words: str, code: int | None = 0) -> str:
         done = subprocess.run(
             [self._gym, *words],
             cwd=self.folder,
@@ -152,7 +189,7 @@ class Desk:
             timeout=WITHIN_SECONDS,
             check=False,
         )
-        assert done.returncode == code, done.stdout + done.stderr
+        assert code in (None, done.returncode), done.stdout + done.stderr
         return done.stdout
 
     def fails(self, *words: str) -> str:
@@ -209,6 +246,11 @@ def processes() -> Iterator[tuple[int, str]]:
     """All of this machine, with their command lines."""
     for path in Path("/proc").glob("[0-9]*"):
         yield int(path.name), _read(int(path.name), "cmdline")
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
 
 
 def _read(pid: int, name: str, between: str = " ") -> str:

@@ -88,4 +88,4 @@ async def browse(url: str, profile: Path) -> tuple[str, str]:
 def visible_text(dom: str) -> str:
     """What a person reads: the body without its elements and scripts."""
     body = re.sub(r"<script.*?</script>", " ", dom.partition("<body")[2], flags=re.S)
-    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", body)))
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", body)))

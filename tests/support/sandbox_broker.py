@@ -22,14 +22,14 @@ import uvicorn
 from gym.broker.app import App
 from gym.broker.audit_log import Audit
 from gym.broker.broker_server import BrokerServer
-from gym.broker.config import BrokerConfig, BrokerSettings, InstanceAccess, token_digest
+from gym.broker.config import BrokerConfig, BrokerSettings, InstanceAccess
 from gym.broker.grant_check import check_spec
 from gym.broker.provider import Abilities, Channel, Progress, Provider, Tags
 from gym.broker.service import Broker
 from gym.http.websocket import WebSocketProtocol
 from gym.sandbox.broker_client import Sandboxes
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import Build, ExecRequest, ExecResult, FileInfo, Grant, Output, SandboxSpec
+from gym.wire.sandbox import Build, ExecRequest, ExecResult, FileInfo, Grant, Output, SandboxSpec, token_digest
 
 T = TypeVar("T")
 PASSED_ON = ("DOCKER_", "COVERAGE_", "GYM_CACHE_DIR", "SSL_CERT_", "UV_")

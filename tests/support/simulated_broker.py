@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from gym.broker import lifecycle
 from gym.broker.audit_log import Audit
-from gym.broker.config import BrokerCaller, BrokerConfig, BrokerSettings, InstanceAccess, token_digest
+from gym.broker.config import BrokerCaller, BrokerConfig, BrokerSettings, InstanceAccess
 from gym.broker.provider import Abilities, Progress, Tags
 from gym.broker.service import Broker, Requester
-from gym.wire.sandbox import Grant, SandboxSpec
+from gym.wire.sandbox import Grant, SandboxSpec, token_digest
 from tests.support.simulated_parts import Mirror, Part, ServiceTime
 
 if TYPE_CHECKING:

@@ -52,8 +52,8 @@ async def app(scope, receive, send):
         os._exit(7)
     seen = {"pid": os.getpid(), "fields": fields, "replica": os.environ["GYM_REPLICA"], "cwd": os.getcwd()}
     seen["child"] = child.pid if fields.get("child") else None
-    ill = path == "/healthz" and (fields.get("ill") or os.path.exists(fields.get("ill_while", "")))
-    await send({"type": "http.response.start", "status": 503 if ill else 200, "headers": []})
+    unhealthy = path == "/healthz" and (fields.get("unhealthy") or os.path.exists(fields.get("unhealthy_while", "")))
+    await send({"type": "http.response.start", "status": 503 if unhealthy else 200, "headers": []})
     await send({"type": "http.response.body", "body": json.dumps(seen).encode()})
 """
 
@@ -138,7 +138,7 @@ def call(url: str, path: str = "/", *, timeout: float = 60.0) -> dict[str, Any]:
 
 
 def answers(url: str, name: str) -> bool:
-    """This replica does, and no other in its place: a router's own words are no answer."""
+    """This replica does, and no other in its place: a router's own words are not an answer."""
     try:
         return str(call(url)["replica"]) == name
     except (OSError, LookupError, ValueError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -73,7 +74,9 @@ def one_node(nodes: Nodes, folder: Path) -> Lines:
     typed = Typed(nodes.manager, folder / "work")
     typed.gym("up", *WORDS)
     seen: Lines = {"services": typed.services(), "run": typed.collect("out")}
+    following = typed.start("logs", "-f", "mcqa")
     typed.gym("scale", "mcqa=2")
+    seen["followed"] = _followed(following)
     seen["scaled"] = typed.services()
     tasks = nodes.manager.docker("ps", "--quiet", "--no-trunc").split()
     typed.gym("restart", "mcqa-1")
@@ -94,6 +97,15 @@ def one_node(nodes: Nodes, folder: Path) -> Lines:
     Typed(nodes.manager, folder / "elsewhere").gym("down", "--all")
     seen["left"] = [typed.services(), _objects(nodes), nodes.manager.docker("ps", "--quiet").split()]
     return seen
+
+
+def _followed(following: subprocess.Popen[str]) -> Lines:
+    """The first line of `gym logs -f`, and how it ends by Ctrl-C."""
+    assert following.stdout is not None
+    first = following.stdout.readline()
+    following.send_signal(signal.SIGINT)
+    rest, _ = following.communicate(timeout=SECONDS)
+    return {"code": following.returncode, "lines": (first + rest).splitlines()}
 
 
 GET = """

@@ -193,9 +193,6 @@ class PipeChannel:
         seconds, part = divmod(round(mtime * 1e9), 1_000_000_000)
         await self._operate(path, "times", path, f"{seconds}.{part:09d}")
 
-    async def set_mode(self, path: str, mode: int) -> None:
-        await self._operate(path, "chmod", path, f"{mode & 0o7777:o}")
-
     def send(self, type: int, stream: int, body: bytes = b"") -> None:
         if not self.closed:
             self._writer.write(frames.encode_frame(type, stream, body))

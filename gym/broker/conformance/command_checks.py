@@ -77,7 +77,7 @@ async def utf8_everywhere(harness: Harness) -> None:
 
 
 async def raw_output(harness: Harness) -> None:
-    """output that is no UTF-8 keeps its bytes"""
+    """output that is not UTF-8 keeps its bytes"""
     same((await sh(await harness.sandbox(), "printf '\\377\\376\\200a'")).stdout.data, b"\xff\xfe\x80a")
 
 

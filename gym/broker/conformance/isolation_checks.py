@@ -1,4 +1,4 @@
-"""Walls: what a sandbox must not see, reach or become. Only for providers that say they isolate."""
+"""Isolation: what a sandbox must not see, reach or become. Only for providers that say they isolate."""
 
 from __future__ import annotations
 

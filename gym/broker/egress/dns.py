@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from gym.wire.addresses import plain_host
 
 A, AAAA, IN = 1, 28, 1
-NO_ERROR, FORMAT_ERROR, SERVER_FAILED, NO_SUCH_NAME, NOT_IMPLEMENTED = 0, 1, 2, 3, 4
+NO_ERROR, NO_SUCH_NAME = 0, 3
 HEAD: Final = 12
 SECONDS: Final = 30  # how long an answer may be kept
 NAMES: Final = {A: "A", AAAA: "AAAA", 5: "CNAME", 12: "PTR", 15: "MX", 16: "TXT", 33: "SRV", 65: "HTTPS", 255: "ANY"}

@@ -11,9 +11,8 @@ from typing import Any, Final, Protocol
 from gym.broker.egress import dns
 from gym.broker.egress.client_hello import ClientHello, read_hello
 from gym.broker.egress.config import EgressConfig
-from gym.broker.egress.errors import EgressDenied
 from gym.broker.egress.request_head import Body, HttpRequest, read_request
-from gym.broker.egress.rules import EgressRules, choose_addresses, resolve_name
+from gym.broker.egress.rules import EgressDenied, EgressRules, choose_addresses, resolve_name
 from gym.broker.egress.tunnel import BufferedReader, ByteStream, Tunnel, dial
 from gym.broker.provider import Tags
 from gym.sandbox.relay import ADDRESS, DNS_STREAM, HTTP, PROXY, TLS, ConnectionLost, RelayConnection
@@ -59,10 +58,6 @@ class Gateway:
         self._flows: set[asyncio.Task[None]] = set()
         self._requests = 0
         self._bytes_moved = 0
-
-    @property
-    def open_connections(self) -> int:
-        return len(self._flows)
 
     async def change(self, rules: EgressRules) -> None:
         """Applies new rules; all open and pending connections are closed when this returns."""

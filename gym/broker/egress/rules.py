@@ -7,9 +7,17 @@ import socket
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gym.broker.egress.errors import EgressDenied
 from gym.wire.addresses import is_address, is_own, is_public
 from gym.wire.sandbox import Network
+
+
+class EgressDenied(Exception):
+    """Why the gate does not let something through. `gateway`: it was granted, but the other side was not reached."""
+
+    def __init__(self, why: str, *, gateway: bool = False) -> None:
+        super().__init__(why)
+        self.why = why
+        self.gateway = gateway
 
 
 class EgressRules(NamedTuple):
@@ -53,5 +61,5 @@ async def resolve_name(host: str, seconds: float) -> list[str]:
         async with asyncio.timeout(seconds):
             found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError, TimeoutError) as error:
-        raise EgressDenied(f"{host} could not be resolved: {error or 'no answer'}", gateway=True) from None
+        raise EgressDenied(f"{host} could not be resolved: {str(error) or 'no answer'}", gateway=True) from None
     return [str(one[4][0]) for one in found if "%" not in str(one[4][0])]

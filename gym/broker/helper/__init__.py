@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Final
 
@@ -22,12 +21,3 @@ def find_helper(machine: str) -> Path:
             "Run on one of these machines, or build one with `scripts/helper` in a checkout.",
         )
     return path
-
-
-def digest_sources() -> str:
-    """What `--version` of a helper made from the source beside this file must say."""
-    found = hashlib.sha256()
-    for pattern in ("*.h", "*.c"):
-        for path in sorted(FOLDER.glob(pattern)):
-            found.update(path.read_bytes())
-    return found.hexdigest()

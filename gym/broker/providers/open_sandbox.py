@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from gym.broker.channel.channel import PipeChannel
 from gym.broker.provider import Tags
+from gym.errors import GymError
 from gym.wire.sandbox import SandboxSpec
+
+S = TypeVar("S", bound="RemoteSandbox")
 
 
 class OpenSandbox:
@@ -44,6 +50,34 @@ class RemoteSandbox(OpenSandbox):
 
     async def _remove(self) -> None:
         raise NotImplementedError
+
+
+class Creations:
+    """Creations that an engine finishes although their caller was cancelled: what they made is removed behind it."""
+
+    def __init__(self) -> None:
+        self.undoing: set[asyncio.Task[None]] = set()
+
+    async def make(self, work: Coroutine[Any, Any, S], name: str) -> S:
+        """A caller that is cancelled waits for the engine's answer all the same: else it could not be undone."""
+        task = asyncio.create_task(work, name=name)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            with contextlib.suppress(asyncio.CancelledError):  # cancelled again: it goes on by itself
+                await asyncio.shield(self.spawn(_undo(task)))
+            raise
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self.undoing.add(task)
+        task.add_done_callback(self.undoing.discard)
+        return task
+
+
+async def _undo(task: asyncio.Task[S]) -> None:
+    with contextlib.suppress(GymError):
+        await (await task).remove()
 
 
 def _failed(task: asyncio.Task[None]) -> bool:

@@ -204,7 +204,7 @@ async def list_jobs(request: Request) -> Answer:
 
 
 async def inspect_job(request: Request) -> Answer:
-    """One of them: does it run, how did it end?"""
+    """One of them: whether it runs, or how it ended."""
     entry = request.entry()
     return model_answer(await find_job(entry, request.parts[3]).info())
 

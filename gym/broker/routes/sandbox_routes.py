@@ -53,7 +53,7 @@ class PrefetchRequest(RequestBody):
 
 
 async def create(request: Request) -> Answer:
-    """Makes a sandbox. A request that is sent again with its id makes no second one."""
+    """Makes a sandbox. A request that is resent with its id makes no second one."""
     body = await request.body()
     asked = parse_create(body)
     request_id = request.request_id()

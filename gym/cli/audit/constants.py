@@ -29,7 +29,7 @@ def most_frequent_gold(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def right_share(rows: Sequence[Mapping[str, Any]], text: str) -> float:
-    """In how many of the rows it is the right answer: so much of it is no fault."""
+    """In how many of the rows it is the right answer: so much of it is not a fault."""
     return sum(text in golds_of(row) for row in rows) / len(rows) if rows else 0.0
 
 

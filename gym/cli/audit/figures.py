@@ -60,7 +60,7 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
 
 
 def is_leak(points: Sequence[tuple[float, float]]) -> bool:
-    """Memory that grows with every verify, in amounts that are no wobble. The first third is warming up."""
+    """Memory that grows with every verify, in amounts that are not wobble. The first third is warming up."""
     settled = points[len(points) // 3 :]
     grown = slope(settled) * (settled[-1][0] - settled[0][0])
     return slope(settled) > LEAK_PER_VERIFY and grown > LEAK_IN_ALL

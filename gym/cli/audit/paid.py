@@ -1,4 +1,4 @@
-"""Checks of what is paid for: always the same answer, texts that are no text, the same body twice."""
+"""Checks of what is paid for: always the same answer, texts that are not text, the same body twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies as bytes: texts that are no Unicode, as a model's tokens may spell them, and bytes that are no UTF-8."""
+"""Bodies as bytes: texts that are not Unicode, as a model's tokens may spell them, and bytes that are not UTF-8."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a verifier pay for what an answer says, and not for how it looks? False fails and near misses, counted.
+"""Checks that a verifier pays for what an answer says, not for how it looks: counts false fails and near misses.
 
 Each check names what went wrong; what a server `tolerates` is counted apart, with its reason.
 """

@@ -124,7 +124,7 @@ def _prompt(request: Mapping[str, Any]) -> str:
 
 
 def _holds(value: Any, guess: str) -> bool:
-    """Does the guess stand in the row as a whole value? Then it may be right."""
+    """True when the row has the guess as a whole value: then it may be right."""
     if isinstance(value, Mapping):
         return any(_holds(one, guess) for one in value.values())
     if isinstance(value, list):

@@ -8,7 +8,7 @@ import typer
 
 from gym.cli import console
 from gym.cli.live_status import live_status
-from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, StackName, Strict
+from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Share, StackName, Strict
 from gym.cli.planning import plan_stack
 from gym.cli.stack_request import load_named
 from gym.cli.stack_session import home_here
@@ -23,6 +23,7 @@ def command(
     model: ModelName = None,
     files: ConfigFiles = None,
     strict: Strict = False,
+    share: Share = None,
     push: Push = "",
     stack: StackName = DEFAULT_STACK,
 ) -> int:
@@ -30,7 +31,7 @@ def command(
 
     Example: gym build simple_weather mcqa --push registry.example.org/team
     """
-    loaded = load_named(items, model=model, files=files, strict=strict)
+    loaded = load_named(items, model=model, files=files, strict=strict, share=share)
     home, runtime = home_here(stack), ComposeRuntime()
     prepared = runtime.prepare(home, plan_stack(loaded, stack), collect_secrets(loaded))
     with live_status("building images") as on_status:

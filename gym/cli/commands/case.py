@@ -19,7 +19,7 @@ Server = Annotated[str, typer.Option("--server", metavar="NAME", help="Whose cas
 Name = Annotated[str, typer.Option("--name", metavar="TEXT", help="What the case is called.")]
 Reward = Annotated[float | None, typer.Option("--reward", metavar="R", help="What it must get, if not what it got.")]
 Oracle = Annotated[bool, typer.Option("--oracle", help="It answers as a perfect policy would.")]
-Steps = Annotated[bool, typer.Option("--steps/--no-steps", help="Make its tool calls again before the verifier.")]
+Steps = Annotated[bool, typer.Option("--steps/--no-steps", help="Repeat its tool calls before the verifier.")]
 
 
 def add(

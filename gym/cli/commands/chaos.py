@@ -25,10 +25,10 @@ Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=1, h
 Routed = Annotated[bool, typer.Option("--through-router", help="Call agents through the router, never directly.")]
 Proxy = Annotated[
     str,
-    typer.Option("--model-proxy", metavar="PORT=URL", help="Spoil what the model at URL says; the stack asks PORT."),
+    typer.Option("--model-proxy", metavar="PORT=URL", help="Break replies of the model at URL; the stack calls PORT."),
 ]
 Engine = Annotated[
-    str, typer.Option("--engine-restart", metavar="COMMAND", help="Restarts the engine; it does so in mid-run.")
+    str, typer.Option("--engine-restart", metavar="COMMAND", help="Restarts the engine; run once in mid-collection.")
 ]
 Folder = Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="For rollouts, logs and report.json.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from gym.cli import console
-from gym.cli.options import AsJson, ConfigFiles, Items, ModelName, Replicas, Strict
+from gym.cli.options import AsJson, ConfigFiles, Items, ModelName, Replicas, Share, Strict
 from gym.cli.stack_request import load_named
 from gym.config import Instance, StackConfig, redact
 
@@ -17,11 +17,12 @@ def command(
     model: ModelName = None,
     files: ConfigFiles = None,
     strict: Strict = False,
+    share: Share = None,
     replicas: Replicas = None,
     as_json: AsJson = False,
 ) -> int:
     """Print the merged, checked configuration of servers, secrets masked."""
-    stack = load_named(items, model=model, files=files, replicas=replicas, strict=strict)
+    stack = load_named(items, model=model, files=files, replicas=replicas, strict=strict, share=share)
     for notice in stack.notices:
         console.note(notice)
     tree = redact(_stack_to_tree(stack))

@@ -1,4 +1,4 @@
-"""`gym doctor`: is this machine fit to run stacks? Each finding with the command that fixes it."""
+"""`gym doctor`: what this machine lacks to run stacks, each finding with the command that fixes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gym prune`: remove images, environments and build files that nothing uses. All of them can be made again."""
+"""`gym prune`: remove images, environments and build files that nothing uses. All of them can be rebuilt."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ Everything = Annotated[
 
 
 def command(dry_run: DryRun = False, everything: Everything = False, as_json: AsJson = False) -> int:
-    """Remove what nothing uses any more: older images, environments and build files that lay still for a week.
+    """Remove older images, and environments and build files that were not used for a week.
 
-    Whatever a container, a local stack or a folder with a stack in it uses stays. What goes is made again when needed.
+    What a container, a local stack or a stack's folder uses stays. What is removed is rebuilt when needed.
     """
     cache = cache_dir(os.environ)
     with ExitStack() as stack:

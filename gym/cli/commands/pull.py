@@ -11,11 +11,11 @@ from gym.cli import console
 from gym.cli.named_images import list_findings, open_named_image, trust_image
 
 Image = Annotated[str, typer.Argument(metavar="IMAGE", help="An image that `gym push` pushed.")]
-Trust = Annotated[bool, typer.Option("--trust", help="Start it although it reads this machine; until it changes.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Let it read what it asks for of this machine, until it changes.")]
 
 
 def command(image: Image, trust: Trust = False) -> int:
-    """Pull a packed environment, also where an older one of that name is here; --trust is about the one that is here.
+    """Pull a packed environment, also over an older one of that name; with --trust, trust the one that is here.
 
     Example: gym pull registry.example.org/team/mcqa:1.2
     """

@@ -19,6 +19,7 @@ from gym.cli.options import (
     Port,
     Registry,
     Replicas,
+    Share,
     StackName,
     Strict,
 )
@@ -34,6 +35,7 @@ from gym.errors import InfraError, UserError
 from gym.files import write_atomically
 from gym.labels import ROUTER_PORT
 from gym.plan import Plan, RouterPlan, changes_to_text
+from gym.plan.shared_processes import tell_unshared
 from gym.render.observability import with_trace_store
 from gym.render.render_request import RenderRequest
 from gym.runtime.compose import ComposeRuntime, find_engine
@@ -44,6 +46,7 @@ def command(
     model: ModelName = None,
     files: ConfigFiles = None,
     strict: Strict = False,
+    share: Share = None,
     replicas: Replicas = None,
     target: Annotated[Target, typer.Option(metavar="|".join(get_args(Target)), help="What to print.")] = "plan",
     differ: Annotated[bool, typer.Option("--diff", help="Print what `gym up` would change.")] = False,
@@ -64,11 +67,13 @@ def command(
     over = tuple(overrides or ())
     if over and target not in ("plan", "compose"):
         raise UserError(f"-f names Compose files, and --target {target} has none.", "Leave -f or --target out.")
-    loaded = load_named(items, model=model, files=files, replicas=replicas, strict=strict)
+    loaded = load_named(items, model=model, files=files, replicas=replicas, strict=strict, share=share)
     for notice in loaded.notices:
         console.note(notice)
     loaded = with_trace_store(loaded) if profile else loaded
     plan, secrets = plan_stack(loaded, stack, RouterPlan(port=port)), collect_secrets(loaded)
+    for notice in tell_unshared(plan, target) if target in ENGINE_TEXTS else ():
+        console.note(notice)
     if target in ENGINE_TEXTS:
         return _write_for_engine(output, target, RenderRequest(plan, secrets, registry))
     if differ:

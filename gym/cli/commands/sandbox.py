@@ -35,7 +35,7 @@ Folder = Annotated[str | None, typer.Option("--cwd", metavar="PATH", help="Where
 
 
 def ls(as_json: AsJson = False, stack: StackName = DEFAULT_STACK) -> int:
-    """Show the sandboxes of a stack; without one that runs, whatever an earlier one left on this machine."""
+    """Show the sandboxes of a stack; when none runs, those that an earlier one left on this machine."""
     found, whose = find_leftovers(stack)
     if as_json:
         console.show_json([one.model_dump(mode="json") for one in found])

@@ -1,4 +1,4 @@
-"""`gym test NAME`: a server's own tests and verifier cases in its own environment; is its folder whole?"""
+"""`gym test NAME`: a server's own tests, verifier cases and the files of its folder, checked in its own environment."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from gym.cli.options import (
     Port,
     Registry,
     Replicas,
+    Share,
     StackName,
     StartTimeout,
     Strict,
@@ -59,6 +60,7 @@ def command(
     model: ModelName = None,
     files: ConfigFiles = None,
     strict: Strict = False,
+    share: Share = None,
     overrides: Overrides = None,
     runtime: Annotated[
         Literal["compose", "local"] | None,
@@ -85,7 +87,7 @@ def command(
     """
     router = _router(bind, port, token := read_token(token_file))
     words = [*(items or []), *([f"sandbox_provider={sandbox_provider}"] if sandbox_provider else [])]
-    load = partial(load_named, words, model=model, files=files, replicas=replicas, strict=strict)
+    load = partial(load_named, words, model=model, files=files, replicas=replicas, strict=strict, share=share)
     loaded = load()
     choice, why = _choose(runtime, on, registry)
     for line in (*loaded.notices, why):

@@ -69,7 +69,8 @@ def _write(python: Path, entry: CatalogEntry, request: RowRequest, ability: Abil
 def find_maker(name: str, roots: tuple[Path, ...]) -> CatalogEntry:
     entry = find_server(name, roots)
     if not can_grow(entry.directory):
-        raise UserError(f"{name} cannot make rows: it has no generate.py", "gym data grow --list shows those that can")
+        able = ", ".join(one.name for one in list_servers(roots) if can_grow(one.directory))
+        raise UserError(f"{name} cannot make rows: it has no generate.py", f"These can: {able}")
     return entry
 
 

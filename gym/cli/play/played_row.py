@@ -82,7 +82,7 @@ class PlayedRow:
             raise error_from_reply(reply.status_code, reply.content, server=self._server, kind="resources")
         found = reply.json()
         if not isinstance(found, dict):
-            raise UserError(f"{self._server}: {path} answered with something that is no object")
+            raise UserError(f"{self._server}: {path} answered with something that is not an object")
         return found
 
     def _post(self, path: str, body: Json) -> httpx.Response:

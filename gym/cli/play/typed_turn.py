@@ -73,11 +73,11 @@ def _arguments(text: str, tool: Mapping[str, Any]) -> dict[str, Any]:
         try:
             return dict(json.loads(text))
         except ValueError as error:
-            raise UserError(f"The arguments are no JSON: {error}") from None
+            raise UserError(f"The arguments are not JSON: {error}") from None
     known = (tool.get("parameters") or {}).get("properties") or {}
     found = list(_PAIR.finditer(text))
     if "".join(one[0] for one in found) != text:
-        raise UserError(f"{text!r} is no list of name=value.", 'Or give an object: /TOOL {"name": "value"}')
+        raise UserError(f"{text!r} is not a list of name=value.", 'Or give an object: /TOOL {"name": "value"}')
     return {one[1]: _value(one, known.get(one[1]) or {}) for one in found}
 
 

@@ -18,7 +18,7 @@ from gym.cli.stack_session import StackSession
 from gym.errors import GymError
 
 LINE_SECONDS: Final = 15.0  # between two lines of one build where no terminal shows each
-SHORT_SECONDS: Final = 1.0  # an image that was there already is no news
+SHORT_SECONDS: Final = 1.0  # an image that was there already is not news
 WIDTH: Final = 100
 Show = Callable[[str], None]
 

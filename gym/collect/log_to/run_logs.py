@@ -26,7 +26,7 @@ EVERY_SECONDS: Final = 5.0
 END_SECONDS: Final = 120.0  # for what trackers have not sent yet when the collection has ended
 SAMPLES: Final = 20
 LONGEST_TEXT: Final = 10_000
-LONGEST_LINE: Final = 4 << 20  # a longer rollout is no sample
+LONGEST_LINE: Final = 4 << 20  # a longer rollout is not a sample
 
 Work = Callable[[Tracker], None]
 
@@ -131,7 +131,7 @@ def check_loggers(names: Sequence[str]) -> None:
         if known is None:
             raise UserError(f"--log-to {name}: no such tracker.", f"There is {', '.join(NAMES)}.")
         spec = importlib.util.find_spec(known.package)
-        if spec is None or spec.origin is None:  # a folder of that name is no package: W&B itself leaves one behind
+        if spec is None or spec.origin is None:  # a folder of that name is not a package: W&B itself leaves one behind
             raise UserError(
                 f"--log-to {name}: the package {known.package} is not installed here.",
                 f"pip install 'compose-gym[{known.extra}]'",

@@ -66,7 +66,7 @@ class RedisQueue:
         return float(facts.get("uptime_in_seconds", 0))
 
     async def warn(self) -> str:
-        """What a person should know of how this Redis keeps things; "" where all is well, or it does not say."""
+        """What a person should know of how this Redis keeps data; "" where that is safe, or Redis does not say."""
         try:
             with reaching(self._options.url):
                 memory = await self._redis.info("memory")
@@ -138,7 +138,7 @@ class RedisQueue:
             return QueueLost(
                 f"{self.place} is gone: Redis was emptied, or restarted without its data; the files hold all that was "
                 "collected",
-                "run the same command on every machine: the queue is built again from the files of its collectors",
+                "run the same command on every machine: the queue is rebuilt from the files of its collectors",
             )
         if scripts.TAKEN in error.what:
             what = f"{self.place}: another process collects into a copy of this output (collector {self.collector})"

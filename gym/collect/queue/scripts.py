@@ -1,6 +1,6 @@
 """What Redis does in one step, in its own language. Each looks first whether the queue is whole.
 
-Keys: what the queue is, its stream, one bit for each task that has ended, the failed tasks to try again.
+Keys: what the queue is, its stream, one bit for each task that has ended, the failed tasks to retry.
 A bit behind the last task and a field "" of the failed ones are there as long as Redis has lost nothing.
 """
 
@@ -42,7 +42,7 @@ if redis.call('HGET', meta, 'token') ~= ARGV[1] or not is_whole() then return re
 """
 )
 
-# token, identity, total, collector, lease in ms, whether to start again -> token, identity, total, whether it was made
+# token, identity, total, collector, lease in ms, whether to restart -> token, identity, total, whether it was made
 JOIN = (
     _WHOLE
     + """

@@ -64,7 +64,7 @@ class SharedRun:
         note_queue(self._output.paths, queue)
         known = self._earlier.get("name") == queue["name"] and self._earlier.get("token", "") != queue["token"]
         if known and not self._options.fresh:
-            self._on_notice(f"{self._queue.place} was lost and is built again {_from(len(scanned.done), new)}", False)
+            self._on_notice(f"{self._queue.place} was lost and is rebuilt {_from(len(scanned.done), new)}", False)
 
 
 def _from(done: int, new: bool) -> str:

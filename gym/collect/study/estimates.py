@@ -12,7 +12,7 @@ from itertools import product
 from operator import itemgetter
 from typing import NamedTuple
 
-from gym.collect.study.in_steps import STEP, Steps, finish
+from gym.collect.study.in_steps import STEP, Steps
 
 RESAMPLES = 1000
 MAX_DRAWN = 1000  # of more values the normal interval is taken: by then the bootstrap's differs from it by little
@@ -89,12 +89,8 @@ def sample_in_steps(values: Iterable[float]) -> Steps[Sample]:
     return found
 
 
-def paired_p_value(differences: Sequence[float]) -> float:
-    """The chance of a mean difference this far from 0 if each pair's sign were a coin's: a permutation test."""
-    return finish(p_value_in_steps(differences))
-
-
 def p_value_in_steps(differences: Sequence[float]) -> Steps[float]:
+    """The chance of a mean difference this far from 0 if each pair's sign were a coin's: a permutation test."""
     moved = [one for one in differences if one]
     observed = abs(math.fsum(moved))
     if not moved:

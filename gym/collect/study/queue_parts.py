@@ -1,6 +1,6 @@
-"""Joins what the collectors of one queue wrote. One that died may have left a torn line, and rollouts done once more.
+"""Joins the files of the collectors of one queue. A collector that died may have left a torn line, and duplicates.
 
-A rollout that two of them did counts once: the first in the order of the collectors' names, whichever was named first.
+A rollout that two of them did counts once: the first in the order of the collectors' names counts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Joins the shards of one collection, or the parts of a queue, into one whose files are as if it had never been split.
 
 Refuses shards of different runs, shards that are missing or there twice, and such rollouts. A merge that was killed is
-started again by the same command.
+restarted by the same command.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from gym.http.pool import Headers, HttpClient, Reply
 from gym.labels import SERVER_PREFIX
 from gym.server.replicas import Peers
 from gym.server.rollout_client import RolloutClient
+from gym.wire.pieces import Body
 
 _ASK_SECONDS = 10.0
 _AGENT_TYPE = "responses_api_agents"
@@ -34,7 +35,7 @@ class BearerClient(HttpClient):
         self._auth = ((b"authorization", b"Bearer " + token.encode()),) if token else ()
 
     async def request(
-        self, method: str, url: str, *, body: bytes = b"", headers: Headers = (), timeout: float | None = None
+        self, method: str, url: str, *, body: Body = b"", headers: Headers = (), timeout: float | None = None
     ) -> Reply:
         return await super().request(method, url, body=body, headers=(*headers, *self._auth), timeout=timeout)
 

@@ -1,6 +1,6 @@
-"""Comparisons of runs, counted a moment at a time by who asks for them; who goes away leaves no work behind.
+"""Comparisons of runs. Each request counts for a moment, so a page that is closed leaves no work behind.
 
-One is counted at a time, for each takes memory; the others wait until it is whole, or nobody asks for it any more.
+One comparison is counted at a time, for each takes memory. The others wait until it is finished, or abandoned.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Comparisons:
         return {"pairs": list(now.pairs), "counting": {"counted": now.counted, "of": _lines(now.held), "waits": False}}
 
     def _forget(self) -> None:
-        """What was counted of a file that has been written anew."""
+        """Drops what was counted of a file that was rewritten."""
         for key in [key for key in self._kept if not (key[0].stands() and key[1].stands())]:
             del self._kept[key]
         if self._now is not None and not all(one.stands() for one in self._now.held):

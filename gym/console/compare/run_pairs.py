@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from gym.collect.study.comparison import By, Flip, RolloutComparison, TaskPair, compare_in_steps, pair_places, task_pair
-from gym.collect.study.in_steps import STEP, Steps, finish, gather
-from gym.console.compare.run_side import HeldRun, Measure, RunSide, TaskMeans, name_measures, read_side
+from gym.collect.study.in_steps import STEP, Steps, gather
+from gym.console.compare.run_side import HeldRun, Measure, RunSide, TaskMeans, name_measures
 from gym.console.runs.run_tally import Moments
 from gym.console.viewer.run_files import Run
 
@@ -23,16 +23,6 @@ class Asked(NamedTuple):
 
     by: By | None  # by the row's text where both say it
     flip_at: float
-
-
-def compare_runs(before: Run, after: Run, by: By | None, flip_at: float) -> dict[str, Any]:
-    """As `gym compare` has it, with every task's pair, and the other numbers of the rollouts beside the reward."""
-    first, second = HeldRun.of(before), HeldRun.of(after)
-    lock = nullcontext()
-    asked = Asked(choose(first, second, by), flip_at)
-    shared = shared_components(first, second)
-    sides = [finish(read_side(RunSide(one), choose(first, second, by), shared, lock)) for one in (first, second)]
-    return finish(compare_sides_in_steps(sides[0], sides[1], asked, lock))
 
 
 def choose(before: HeldRun, after: HeldRun, by: By | None) -> By:

@@ -81,7 +81,7 @@ class TaskMeans:
         self.counts = array("I")
 
     def add(self, tasks: int, places: Sequence[int], values: Sequence[float], least: float) -> None:
-        """What is below `least`, and NaN, is no value."""
+        """What is below `least`, and NaN, is not a value."""
         missing = tasks - len(self.sums)
         self.sums.extend((0.0,) * missing)
         self.counts.extend((0,) * missing)
@@ -108,7 +108,7 @@ class HeldRun:
         return cls(run, run.rollouts.columns, len(run.rollouts.columns))
 
     def stands(self) -> bool:
-        """Its file was not written anew."""
+        """Its file was not rewritten."""
         return self.run.rollouts.columns is self.columns
 
     def first_digest(self) -> int:

@@ -15,6 +15,7 @@ from gym.wire import items
 MAX_TEXT: Final = 300_000  # characters of a README
 MAX_FILE: Final = 20_000_000  # bytes of a file of rows or cases that are read
 MAX_ROWS, MAX_CASES = 30, 300
+MAX_CALLS, MAX_CALL = 8, 300  # of a verifier case, and characters of each
 LARGE_ROW: Final = 60_000  # characters; of a larger one texts are shortened on the page
 README: Final = Path("README.md")
 CASES: Final = Path("data") / "verifier_cases.jsonl"
@@ -111,7 +112,14 @@ def _case_view(case: Mapping[str, Any]) -> Json:
         "error": error if isinstance(error, dict) else None,
         "answer": items.last_assistant_text(output)[:2000],
         "calls": len(items.function_calls(output)) + (len(steps) if isinstance(steps, list) else 0),
+        "said": [_call_text(one) for one in islice(items.function_calls(output), MAX_CALLS)],
     }
+
+
+def _call_text(call: Mapping[str, Any]) -> str:
+    arguments = call.get("arguments")
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return f"{call.get('name')}({text})"[:MAX_CALL]
 
 
 def _key_figures(text: str) -> Iterator[tuple[str, Json]]:

@@ -26,7 +26,7 @@ API: Final = "/view/api/environments"
 MAX_POST: Final = 5_000_000  # bytes: a row may be long
 READING: Final = (
     *("signs.js", "ansi.js", "highlight.js", "diff.js", "maths.js", "inline.js", "markdown.js", "texts.js"),
-    *("tokens.js", "calls.js", "conversation.js", "copies.js"),
+    *("tokens.js", "calls.js", "conversation.js", "timing.js", "copies.js"),
 )
 SCRIPTS: Final = (*(f"viewer/{one}" for one in READING), "tool_forms.js", "trying.js", "page.js")
 STYLES: Final = ("viewer/rollout.css", "viewer/prose.css", "page.css")

@@ -118,7 +118,7 @@ function toolsPart(env) {
 function casesPart(env) {
   if (!env.cases.total) return nothing("There are no verifier cases to show.");
   const expects = (one) => (one.error ? `error ${asText(one.error.status)} ${asText(one.error.kind)}` : asText(one.reward));
-  const answer = (one) => [one.calls ? make("span", "soft", `${plural(one.calls, "call")} `) : null, make("span", "mono", signs(one.answer.slice(0, 300))), one.answer.length > 300 ? "…" : null];
+  const answer = (one) => [one.calls ? make("span", "soft", `${plural(one.calls, "call")} `) : null, one.said.map((call) => make("span", "case-call mono soft", signs(call))), make("span", "mono", signs(one.answer.slice(0, 300))), one.answer.length > 300 ? "…" : null];
   return [make("p", "soft", `Answers, and the reward that each must get: gym test ${env.name} checks them.${env.cases.total > env.cases.shown.length ? ` The first ${env.cases.shown.length}.` : ""}`), tableOf(["reward", "case", "answer"], env.cases.shown.map((one) => [make("b", "", signs(expects(one).slice(0, 80))), make("span", "", signs(one.name.slice(0, 300)), make("small", "case-kind soft", signs(one.kind.slice(0, 40).replaceAll("_", " ")))), make("span", "", answer(one))]))];
 }
 

@@ -44,7 +44,7 @@ function beginBlock(env) {
 }
 
 function readOwn(text) {
-  try { return JSON.parse(text); } catch (error) { throw new Error(`The row is no JSON: ${error.message}`); }
+  try { return JSON.parse(text); } catch (error) { throw new Error(`The row is not JSON: ${error.message}`); }
 }
 
 /** Sends, and shows the try as it is then. What is wrong with what was sent stands above the page, and nothing typed is lost. */
@@ -91,7 +91,7 @@ function yourTurn(env, view) {
 const toolName = (tool) => asText(tool.name || (isObject(tool.function) ? tool.function.name : ""));
 
 function endBlock(view) {
-  if (view.failure) return make("div", "problem", make("b", "", `Failure: ${signsText(view.failure.kind)}`), make("div", "", signs(`${asText(view.failure.server)}${view.failure.server ? ": " : ""}${asText(view.failure.message)}`)), make("p", "soft", "The infrastructure failed, or the row cannot be played: this is no reward, and would be a failure of the rollout."));
+  if (view.failure) return make("div", "problem", make("b", "", `Failure: ${signsText(view.failure.kind)}`), make("div", "", signs(`${asText(view.failure.server)}${view.failure.server ? ": " : ""}${asText(view.failure.message)}`)), make("p", "soft", "The infrastructure failed, or the row cannot be played: this is not a reward, and would be a failure of the rollout."));
   if (!view.verdict) return make("p", "soft", "Left before the verdict; the session is closed.");
   const { reward, reason, more } = view.verdict, chip = make("span", "chip scored reward", `reward ${asText(reward)}`);
   chip.style.setProperty("--t", String(Math.min(1, Math.max(0, Number(reward) || 0))));

@@ -20,9 +20,14 @@ const draw = (tag, facts = {}, ...children) => {
 const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 const asList = (value) => (Array.isArray(value) ? value : []);
 const asText = (value) => (typeof value === "string" ? value : value === null || value === undefined ? "" : JSON.stringify(value));
+const UNIT = "\u00a0"; // between a number and its unit: no line ends there
 const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 const short = (number) => (typeof number !== "number" ? asText(number) : Number.isInteger(number) ? number.toLocaleString("en") : Math.abs(number) >= 1e-3 && Math.abs(number) < 1e6 ? String(Number(number.toFixed(3))) : number.toExponential(2));
-const duration = (seconds) => (seconds >= 60 ? `${Math.floor(seconds / 60)}m${String(Math.round(seconds % 60)).padStart(2, "0")}s` : seconds >= 1 ? `${seconds.toFixed(1)} s` : `${short(seconds * 1000).replace(/\.\d+$/, (rest) => (seconds < 0.01 ? rest.slice(0, 3) : ""))} ms`);
+const duration = (seconds) => {
+  const whole = Math.round(seconds);
+  if (whole >= 60) return `${Math.floor(whole / 60)}m${String(whole % 60).padStart(2, "0")}s`;
+  return seconds >= 1 ? `${seconds.toFixed(1)}${UNIT}s` : `${short(seconds * 1000).replace(/\.\d+$/, (rest) => (seconds < 0.01 ? rest.slice(0, 3) : ""))}${UNIT}ms`;
+};
 
 /** The reply as JSON; what went wrong as an Error with a sentence for the page. */
 async function fetchJson(path, options = {}) {
@@ -40,8 +45,8 @@ async function fetchJson(path, options = {}) {
 
 /** A sentence above the page, until it is called without one. */
 function showTrouble(message = "") {
-  $("trouble").textContent = message;
-  $("trouble").hidden = !message;
+  $("problem").textContent = message;
+  $("problem").hidden = !message;
 }
 
 /** The state of a page stands in its address: `readState()`, and `writeState({ task: 3, text: "" })` drops what is empty. */

@@ -47,8 +47,13 @@ function curveChart(points, label, marks = []) {
   if (banded.length > 1) node.append(draw("path", { class: "band", d: `M${[...banded.map((one) => `${x(one.x)} ${y(one.high)}`), ...[...banded].reverse().map((one) => `${x(one.x)} ${y(one.low)}`)].join("L")}Z` }));
   node.append(draw("path", { class: "line", d: `M${points.map((one) => `${x(one.x)} ${y(one.mean)}`).join("L")}` }));
   node.append(...points.map((one) => draw("circle", { cx: x(one.x), cy: y(one.mean), r: points.length > 30 ? 2 : 3.2, class: "dot" }, draw("title", {}, one.title))));
-  node.append(...marks.map((one) => draw("text", { x: x(one.x), y: CHART.height - 6, class: `tick ${one.x === first ? "start" : one.x === last ? "end" : "middle"}` }, one.text)));
+  node.append(...apartMarks(marks, x).map((one) => draw("text", { x: x(one.x), y: CHART.height - 6, class: `tick ${one.x === first ? "start" : one.x === last ? "end" : "middle"}` }, one.text)));
   return node;
+}
+
+/** From the last one backwards: those that would stand in another are left out. */
+function apartMarks(marks, x) {
+  return [...marks].reverse().reduce((kept, one) => (kept.length && x(kept[kept.length - 1].x) - x(one.x) < 30 ? kept : [...kept, one]), []);
 }
 
 /** [[low, high, count]]: `link(low, high)` makes each bar an address. */

@@ -2,7 +2,8 @@
 // Runs: the list of all, or the figures of one. The address says which, and what its tables are sorted by.
 const API = "/view/api/runs";
 const TASKS_A_PAGE = 50;
-const state = { ...{ run: "", sort: "-spread", from: "0", pass: "" }, ...readState() };
+const FRESH = { run: "", sort: "-spread", from: "0", pass: "", k: "", agents: "" };
+const state = { ...FRESH, ...readState() };
 let generation = null;
 let drawn = ""; // the run whose figures the page shows
 
@@ -13,12 +14,17 @@ const rated = (rate) => `${short(Number(rate.toPrecision(3)))}/s`;
 const known = (value, show = short) => (value === null || value === undefined ? "–" : show(value));
 const link = (href, ...inside) => { const node = make("a", "", ...inside); node.href = href; return node; };
 
-function table(heads, rows, sort = null) {
+/** Of numbers that have a border and a k; the address keeps what the reader wrote. */
+const border = () => ({ ...(state.pass ? { pass: state.pass } : {}), ...(state.k ? { k: state.k } : {}) });
+const percentOf = (share) => (share === null || share === undefined ? "–" : `${short(Number((100 * share).toPrecision(3)))}${UNIT}%`);
+
+/** `sort(name)` makes the heads that have a name buttons; `by` is what it is sorted by now. */
+function table(heads, rows, sort = null, by = state.sort) {
   const head = heads.map(([name, text, numeric = true]) => {
     const cell = make("th", numeric ? "number" : "");
     cell.scope = "col";
     if (!sort || !name) { cell.append(text); return cell; }
-    const down = state.sort === `-${name}`, up = state.sort === name;
+    const down = by === `-${name}`, up = by === name;
     const button = make("button", "", text, down ? " ↓" : up ? " ↑" : "");
     button.onclick = () => sort(down ? name : `-${name}`);
     cell.setAttribute("aria-sort", down ? "descending" : up ? "ascending" : "none");
@@ -71,7 +77,7 @@ function headOf(run) {
     fact("rollouts", run.count.toLocaleString("en"), `${run.counting ? "so far; " : ""}${plural(run.tasks, "task")}${run.rate ? ` · ${rated(run.rate)}` : ""}`),
     fact("failures", run.failed.toLocaleString("en"), run.malformed ? plural(run.malformed, "malformed line") : ""),
     fact("took", took.p50 === undefined ? "–" : `${duration(took.p50)}`, took.p95 === undefined ? "" : `p95 ${duration(took.p95)}, p99 ${duration(took.p99)}`),
-    run.tokens ? fact("tokens", `${short(Math.round(run.tokens.each_in))} in, ${short(Math.round(run.tokens.each_out))} out`, `a rollout; ${short(run.tokens.in + run.tokens.out)} in all${run.tokens.out_a_second ? `, ${short(Math.round(run.tokens.out_a_second))} out/s` : ""}`) : null,
+    run.tokens ? fact("tokens a rollout", short(Math.round(run.tokens.each_in + run.tokens.each_out)), `${short(Math.round(run.tokens.each_in))} in, ${short(Math.round(run.tokens.each_out))} out; ${short(run.tokens.in + run.tokens.out)} in all${run.tokens.out_a_second ? `, ${short(Math.round(run.tokens.out_a_second))} out/s` : ""}`) : null,
     run.truncated || run.breaks ? fact("cut off", run.truncated.toLocaleString("en"), run.breaks ? `tokens break in ${run.breaks}` : "") : null,
   ];
   const links = make("p", "tools", link("/view/runs", "‹ all runs"), link(rolloutsAt({}), "read its rollouts"), link(rolloutsAt({ view: "tasks" }), "by task"));
@@ -79,30 +85,56 @@ function headOf(run) {
   return [links, make("h1", "", run.run, " ", state), run.indexed < 1 ? make("p", "note", `Still reading the file: ${Math.floor(run.indexed * 100)} % of its bytes.`) : null, countingNote(run.counting), run.troubles.length ? make("p", "failed", run.troubles.join(" ")) : null, make("div", "facts", facts)].filter(Boolean);
 }
 
+/** With the day where it is another one. */
+function clock(seconds) {
+  const then = new Date(seconds * 1000);
+  return then.toDateString() === new Date().toDateString() ? then.toLocaleTimeString() : then.toLocaleString([], { dateStyle: "short", timeStyle: "short" });
+}
+
 function overTime(run) {
-  const points = run.curve.map((one, each) => ({ ...one, x: each, title: `${short(one.mean)} over ${plural(one.count, "rollout")}${one.at ? `, until ${new Date(one.at * 1000).toLocaleTimeString()}` : ""}` }));
-  const time = (one) => (one?.at ? new Date(one.at * 1000).toLocaleTimeString() : "");
+  const inside = run.bars.length && run.bars[0][0] >= 0 && run.bars[run.bars.length - 1][1] <= 1; // then no mean is beyond
+  const within = (value) => (inside && typeof value === "number" ? Math.min(1, Math.max(0, value)) : value);
+  const points = run.curve.map((one, each) => ({ ...one, low: within(one.low), high: within(one.high), x: each, title: `${short(one.mean)} over ${plural(one.count, "rollout")}${one.at ? `, until ${clock(one.at)}` : ""}` }));
+  const time = (one) => (one?.at ? clock(one.at) : "");
   const marks = points.length > 1 ? [{ x: 0, text: time(points[0]) }, { x: points.length - 1, text: time(points[points.length - 1]) }] : [];
   return block("Mean reward over the run", curveChart(points, "Mean reward of each part of the run, with its 95 % interval", marks));
 }
 
 function passes(run) {
   const points = run.passes.map(([k, value, tasks]) => ({ x: Math.log2(k), mean: value, title: `pass@${k}: ${short(value)} over ${plural(tasks, "task")}` }));
-  const border = make("input", "");
-  border.type = "number"; border.step = "any"; border.value = run.pass_at;
-  border.setAttribute("aria-label", "reward from which a rollout has passed");
-  border.onchange = () => { state.pass = border.value; writeState(state); show(); };
-  return block("pass@k", make("p", "note", "Passed from a reward of ", border), curveChart(points, "pass@k", run.passes.map(([k]) => ({ x: Math.log2(k), text: String(k) }))));
+  const number = (name, value, label, facts) => {
+    const node = Object.assign(make("input", ""), { type: "number", value, ...facts });
+    node.setAttribute("aria-label", label);
+    node.onchange = () => { state[name] = node.value; writeState(state); show(); };
+    return node;
+  };
+  const reward = number("pass", run.pass_at, "reward from which a rollout has passed", { step: "any" });
+  const k = number("k", run.k, "k of pass@k in the tables", { min: 1, step: 1 });
+  return block("pass@k", make("p", "note", "Passed from a reward of ", reward, "; k in the tables below: ", k), curveChart(points, "pass@k", run.passes.map(([k]) => ({ x: Math.log2(k), text: String(k) }))));
 }
 
 function failures(run) {
   if (!run.kinds.length) return null;
-  return block("Failures", table([["", "kind", false], ["", "count"], ["", "", false]], run.kinds.map((one) => [one.kind, one.count.toLocaleString("en"), link(rolloutsAt({ kind: one.kind, view: "list" }), "read them")])));
+  const said = (one) => make("div", "example", link(rolloutsAt({ kind: one.kind, view: "list", at: `${state.run}:f${one.line}` }), one.message || "(no message)"), one.count > 1 ? make("small", "", ` ${one.count.toLocaleString("en")} times`) : null);
+  const rows = run.kinds.map((one) => [one.kind, one.count.toLocaleString("en"), one.examples.map((each) => said({ ...each, kind: one.kind })), link(rolloutsAt({ kind: one.kind, view: "list" }), "read all")]);
+  return block("Failures", table([["", "kind", false], ["", "count"], ["", "for example", false], ["", "", false]], rows));
+}
+
+const AGENT_KEYS = { name: (one) => one.name, mean: (one) => one.mean, passed: (one) => one.pass_rate, pass: (one) => one.pass_at_k, spread: (one) => one.spread, count: (one) => one.count, failed: (one) => one.failed, steps: (one) => one.steps, tokens: (one) => one.tokens, seconds: (one) => one.seconds, truncated: (one) => one.truncated };
+
+/** What is not known comes last, whichever way round. */
+function inOrderOf(agents, by) {
+  const key = AGENT_KEYS[by.replace("-", "")], sign = by.startsWith("-") ? -1 : 1;
+  if (!key) return agents;
+  const unknown = (one) => key(one) === null || key(one) === undefined;
+  return [...agents].sort((a, b) => unknown(a) - unknown(b) || (unknown(a) ? 0 : sign * (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0)));
 }
 
 function agents(run) {
-  const rows = run.agents.map((one) => [link(rolloutsAt({ agent: one.name }), one.name || "(none)"), make("span", "", known(one.mean), make("small", "", plusMinus(one.interval, one.mean))), one.count.toLocaleString("en"), one.failed.toLocaleString("en"), known(one.steps), known(one.tokens, (value) => short(Math.round(value))), known(one.seconds, duration), one.truncated.toLocaleString("en")]);
-  return block("Agents", table([["", "agent", false], ["", "mean reward"], ["", "rollouts"], ["", "failures"], ["", "steps"], ["", "tokens"], ["", "took"], ["", "cut off"]], rows));
+  const passed = (one) => { const node = make("span", "", percentOf(one.pass_rate)); if (one.passed !== undefined) node.title = `${one.passed.toLocaleString("en")} rollouts passed`; return node; };
+  const rows = inOrderOf(run.agents, state.agents).map((one) => [link(rolloutsAt({ agent: one.name }), one.name || "(none)"), make("span", "", known(one.mean), make("small", "", plusMinus(one.interval, one.mean))), passed(one), known(one.pass_at_k), known(one.spread), one.count.toLocaleString("en"), one.failed.toLocaleString("en"), known(one.steps), known(one.tokens, (value) => short(Math.round(value))), known(one.seconds, duration), one.truncated.toLocaleString("en")]);
+  const sort = (by) => { state.agents = by; writeState(state); show(); };
+  return block("Agents", table([["name", "agent", false], ["mean", "mean reward"], ["passed", "passed"], ["pass", `pass@${run.k || "k"}`], ["spread", "spread"], ["count", "rollouts"], ["failed", "failures"], ["steps", "steps"], ["tokens", "tokens"], ["seconds", "took"], ["truncated", "cut off"]], rows, sort, state.agents));
 }
 
 function hops(run) {
@@ -117,7 +149,7 @@ function components(run) {
 }
 
 async function tasks(run) {
-  const query = new URLSearchParams({ run: state.run, sort: state.sort, start: state.from, count: TASKS_A_PAGE, ...(state.pass ? { pass: state.pass } : {}) });
+  const query = new URLSearchParams({ run: state.run, sort: state.sort, start: state.from, count: TASKS_A_PAGE, ...border(), k: run.k });
   const found = await fetchJson(`${API}/tasks?${query}`);
   const start = Number(state.from);
   const sort = (by) => { Object.assign(state, { sort: by, from: "0" }); writeState(state); show(); };
@@ -125,10 +157,10 @@ async function tasks(run) {
   const range = make("span", "range");
   const rows = found.tasks.map((one) => {
     const place = one.task === null ? `/view/rollouts?${new URLSearchParams({ run: state.run, at: one.id })}` : rolloutsAt({ task: one.task, ...(run.agents.length > 1 ? { agent: one.agent } : {}) });
-    return [link(place, one.task === null ? "line" : `task ${one.task}`), make("span", "title", one.title), one.tries ? `${one.passed} of ${one.tries}` : "–", known(one.mean), one.tries > 1 ? short(one.spread) : "–", known(one.tokens, (value) => short(Math.round(value))), known(one.seconds, duration)];
+    return [link(place, one.task === null ? "line" : `task ${one.task}`), make("span", "title", one.title), one.tries ? `${one.passed} of ${one.tries}` : "–", known(one.pass_at_k), known(one.mean), one.tries > 1 ? short(one.spread) : "–", known(one.tokens, (value) => short(Math.round(value))), known(one.seconds, duration)];
   });
   range.textContent = ` ${found.total ? start + 1 : 0} to ${start + found.tasks.length} of ${found.total.toLocaleString("en")} `;
-  return block("Tasks", table([["task", "task", false], ["", "asked", false], ["tries", "passed"], ["mean", "mean"], ["spread", "spread"], ["tokens", "tokens"], ["seconds", "took"]], rows, sort), make("p", "tools", turn(start - TASKS_A_PAGE, "‹ before"), range, turn(start + TASKS_A_PAGE, "next ›")));
+  return block("Tasks", table([["task", "task", false], ["", "asked", false], ["passed", "passed"], ["pass", `pass@${run.k}`], ["mean", "mean"], ["spread", "spread"], ["tokens", "tokens"], ["seconds", "took"]], rows, sort), make("p", "tools", turn(start - TASKS_A_PAGE, "‹ before"), range, turn(start + TASKS_A_PAGE, "next ›")));
 }
 
 async function provenance() {
@@ -140,7 +172,7 @@ async function provenance() {
 }
 
 async function showRun() {
-  const run = await fetchJson(`${API}/run?${new URLSearchParams({ run: state.run, ...(state.pass ? { pass: state.pass } : {}) })}`);
+  const run = await fetchJson(`${API}/run?${new URLSearchParams({ run: state.run, ...border() })}`);
   document.title = `${run.run}: run`;
   generation = run.generation;
   if (run.counting) {
@@ -168,6 +200,7 @@ function show() {
       if (again) timer = setTimeout(() => untilVisible().then(show), ASK_AGAIN);
     } catch (error) {
       showTrouble(error.message);
+      if (!drawn) $("runs-body").replaceChildren(make("p", "tools", link("/view/runs", "‹ all runs")));
     }
   });
   return showing;
@@ -186,6 +219,6 @@ async function follow() {
     }
   }
 }
-addEventListener("popstate", () => { Object.assign(state, { run: "", sort: "-spread", from: "0", pass: "" }, readState()); show(); });
+addEventListener("popstate", () => { Object.assign(state, FRESH, readState()); show(); });
 onKeys({ u: ["all runs", () => { location.href = "/view/runs"; }], o: ["read its rollouts", () => { if (state.run) location.href = rolloutsAt({}); }] });
 show().then(follow);

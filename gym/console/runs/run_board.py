@@ -16,8 +16,10 @@ import orjson
 from gym.collect.sidecar import OutputPaths
 from gym.collect.study.in_steps import Unfinished
 from gym.console.pages.shell import NotThere
+from gym.console.runs.agent_passes import TaskPasses
 from gym.console.runs.run_figures import draw_figures, hold, sum_up, task_rows
 from gym.console.runs.run_tally import RunTally
+from gym.console.runs.task_sums import count_passed
 from gym.console.viewer.run_files import Run, RunFiles
 
 MAX_PROVENANCE = 4 << 20
@@ -48,10 +50,10 @@ class RunBoard:
         self._progress = progress
         self._clock = clock
         self._tallies: dict[str, tuple[Run, RunTally]] = {}
-        self._drawings: OrderedDict[tuple[str, float], _Drawing] = OrderedDict()
+        self._drawings: OrderedDict[tuple[str, float, int], _Drawing] = OrderedDict()
 
     def views(self) -> list[dict[str, Any]]:
-        """A line for each run, the latest first."""
+        """A line for each run, those that are collected now first, then the latest."""
         self._files.refresh()
         border = self._clock() + MOMENT
         running = self._progress()
@@ -63,34 +65,37 @@ class RunBoard:
                     counted |= self._count(run, tally, border)
                 whole = mine and tally.counted == len(run.rollouts) + len(run.failures)
                 views.append(self._view(run, tally, running, whole=whole))
-        return sorted(views, key=lambda view: (-(view["last"] or 0.0), view["name"]))
+        return sorted(views, key=lambda view: (view["live"] is None, -(view["last"] or 0.0), view["name"]))
 
-    def figures(self, name: str, pass_at: float) -> dict[str, Any]:
+    def figures(self, name: str, pass_at: float, k: int = 0) -> dict[str, Any]:
+        """`k`: of the pass@k of agents; 0: one that fits the run."""
         border = self._clock() + MOMENT
-        self._files.refresh()
+        self._files.refresh(first=(name,))
         run = self._run(name)
         generation = self._files.generation
         tally = self._tally(run)
         with _held(tally.lock, max(border - self._clock(), 0.0)) as mine:
-            found = self._draw(run, tally, pass_at, border, generation) if mine else None
+            found = self._draw(run, tally, (pass_at, k), border, generation) if mine else None
         if found is None:
             counting = {"counted": tally.counted, "of": len(run.rollouts) + len(run.failures)}
-            found = {**sum_up(tally), "counting": counting, "pass_at": pass_at, "generation": generation}
+            found = {**sum_up(tally), "counting": counting, "pass_at": pass_at, "k": k, "generation": generation}
         with self._files.lock:
             facts: dict[str, Any] = {"run": name, "path": str(run.path)}
-            facts |= {"indexed": self._files.indexed(), "troubles": self._files.troubles()}
+            facts |= {"indexed": self._files.indexed((name,)), "troubles": self._files.troubles()}
         state = self._state(run)
         return {**found, **facts, "state": state, "live": None if state == ENDED else _live(run, self._progress())}
 
-    def tasks(self, name: str, sort: str, start: int, count: int, pass_at: float) -> dict[str, Any]:
+    def tasks(self, name: str, sort: str, start: int, count: int, pass_at: float, k: int = 1) -> dict[str, Any]:
         border = self._clock() + MOMENT
         self._files.refresh()
         tally = self._tally(run := self._run(name))
         with tally.lock:
             self._count(run, tally, border)
-            places = tally.tasks.in_order(sort)
+            passed = count_passed(tally.known_places, tally.known_rewards, pass_at, len(tally.tasks))
+            passes = TaskPasses(pass_at, k, passed)
+            places = tally.tasks.in_order(sort, passes)
             with self._files.lock:
-                rows = task_rows(tally, places[start : start + count], pass_at, name)
+                rows = task_rows(tally, places[start : start + count], passes, name)
         return {"total": len(places), "start": start, "tasks": rows, "generation": self._files.generation}
 
     def provenance(self, name: str) -> Any:
@@ -119,19 +124,21 @@ class RunBoard:
     def _count(self, run: Run, tally: RunTally, border: float) -> bool:
         return tally.update(run, self._files.lock, lambda: self._clock() > border)
 
-    def _draw(self, run: Run, tally: RunTally, pass_at: float, border: float, generation: int) -> dict[str, Any] | None:
+    def _draw(
+        self, run: Run, tally: RunTally, asked: tuple[float, int], border: float, generation: int
+    ) -> dict[str, Any] | None:
         """None while lines are counted. A drawing that was begun is drawn to its end though the run has grown: else
         one that grows all the time would never be seen."""
         self._count(run, tally, border)
-        drawing = self._drawings.pop((run.name, pass_at), None)
+        drawing = self._drawings.pop((run.name, *asked), None)
         if drawing is None or drawing.tally is not tally or (drawing.work.found and drawing.changes != tally.changes):
             if tally.behind:
                 return None
             with self._files.lock:
                 held = hold(tally)
-            drawing = _Drawing(tally, held.changes, generation, Unfinished(draw_figures(held, pass_at)))
+            drawing = _Drawing(tally, held.changes, generation, Unfinished(draw_figures(held, *asked)))
         found = drawing.work.go_on(lambda: self._clock() > border)
-        self._drawings[run.name, pass_at] = drawing
+        self._drawings[run.name, *asked] = drawing
         while len(self._drawings) > MAX_DRAWN:
             self._drawings.popitem(last=False)
         if found is None:
@@ -180,7 +187,7 @@ def _held(lock: threading.Lock, seconds: float) -> Iterator[bool]:
 
 
 def _live(run: Run, running: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """How the collection that writes this file is getting on; collectors say the file's name alone."""
+    """The progress of the collection that writes this file; collectors report only the file's name."""
     for one in running:
         progress = one.get("progress")
         if Path(str(one.get("output") or "")).name == run.path.name and isinstance(progress, dict):

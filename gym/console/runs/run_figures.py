@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gym.collect.study.in_steps import Steps, finish
+from gym.collect.study.in_steps import Steps
+from gym.console.runs.agent_passes import TaskPasses, choose_k, draw_passes, group_tasks, sum_agents
 from gym.console.runs.run_tally import AgentTally, Moments, RunTally, interval_of
 from gym.console.runs.task_sums import count_passed
 from gym.console.viewer.facts import MALFORMED
@@ -38,15 +39,11 @@ def sum_up(tally: RunTally) -> dict[str, Any]:
         "began": _known(tally.began),
         "last": _known(tally.last),
         "agents": [_agent_view(one) for one in sorted(agents, key=lambda one: one.name)][:MAX_AGENTS],
-        "kinds": [{"kind": kind, "count": count} for kind, count in _by_count(tally) if kind != MALFORMED],
+        "kinds": [_kind_view(tally, kind, count) for kind, count in _by_count(tally) if kind != MALFORMED],
         "tokens": _tokens(tally, agents),
         "truncated": sum(one.truncated for one in agents),
         "breaks": sum(one.breaks for one in agents),
     }
-
-
-def figures_of(tally: RunTally, pass_at: float) -> dict[str, Any]:
-    return finish(draw_figures(hold(tally), pass_at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +60,11 @@ class Held:
     began: array[float]
     seconds: array[float]
     components: dict[str, array[float]]  # a sample
-    tries: array[int]  # of tasks
+    tries: array[int]  # these four: of tasks
     means: array[float]
+    owners: array[int]  # their agents, as numbers of `names`
+    spreads: array[float]
+    names: list[str]
 
 
 def hold(tally: RunTally) -> Held:
@@ -85,16 +85,23 @@ def hold(tally: RunTally) -> Held:
         components={name: _evenly(columns.components[name][:seen]) for name in names},
         tries=tally.tasks.tries[:],
         means=tally.tasks.means(),
+        owners=tally.tasks.agents[:],
+        spreads=tally.tasks.spreads(),
+        names=list(columns.texts),
     )
 
 
-def draw_figures(held: Held, pass_at: float) -> Steps[dict[str, Any]]:
+def draw_figures(held: Held, pass_at: float, k: int) -> Steps[dict[str, Any]]:
+    """`k`: of pass@k beside each agent; 0 chooses one."""
     passed = count_passed(held.places, held.rewards, pass_at, len(held.tries))
     yield
     interval = interval_of(held.means)
     yield
-    passes = draw_passes(held.tries, passed)
+    groups = group_tasks(held.owners, held.tries, passed)
     yield
+    passes = draw_passes(groups.items())
+    k = k or choose_k(passes)
+    by_agent = yield from sum_agents(held.owners, held.spreads, groups, held.tries, k)
     bars = draw_bars(held.rewards)
     yield
     curve = yield from _gather_curve(held)
@@ -112,6 +119,8 @@ def draw_figures(held: Held, pass_at: float) -> Steps[dict[str, Any]]:
         "components": components,
         "pass_at": pass_at,
         "passes": passes,
+        "k": k,
+        "agents": _with_passes(held, by_agent),
         "hops": held.hops,
         "percentiles": _percentiles(held.seconds),
     }
@@ -138,27 +147,24 @@ def draw_curve(ends: Sequence[float], rewards: Sequence[float]) -> Iterator[dict
         yield {"at": ended, "mean": moments.mean, "low": low, "high": high, "count": moments.count}
 
 
-def draw_passes(tries: Iterable[int], passed: Iterable[int]) -> list[tuple[int, float, int]]:
-    """(k, pass@k, over how many tasks): each k over those that were tried so often."""
-    groups = Counter(zip(tries, passed, strict=True))
-    most = max((count for count, _ in groups), default=0)
-    found = []
-    for k in _powers(most):
-        fit = [(tried, reached, times) for (tried, reached), times in groups.items() if tried >= k]
-        count = sum(times for *_, times in fit)
-        found.append((k, sum(pass_at_k(tried, reached, k) * times for tried, reached, times in fit) / count, count))
-    return found
-
-
-def task_rows(tally: RunTally, places: Sequence[int], pass_at: float, run: str) -> list[dict[str, Any]]:
+def task_rows(tally: RunTally, places: Sequence[int], passes: TaskPasses, run: str) -> list[dict[str, Any]]:
     """A part of the table. With the tally's lock and that of the files."""
-    passed = count_passed(tally.known_places, tally.known_rewards, pass_at, len(tally.tasks))
     found = []
     for place in places:
-        line = tally.columns.numbers[tally.tasks.firsts[place]]
+        line, passed = tally.columns.numbers[tally.tasks.firsts[place]], passes.passed[place]
         view = tally.tasks.view(place, tally.columns)
-        found.append({**view, "id": f"{run}:{line}", "passed": passed[place]})
+        at_k = pass_at_k(view["tries"], passed, passes.k) if view["tries"] >= passes.k else None
+        found.append({**view, "id": f"{run}:{line}", "passed": passed, "pass_at_k": at_k})
     return found
+
+
+def _kind_view(tally: RunTally, kind: str, count: int) -> dict[str, Any]:
+    return {"kind": kind, "count": count, "examples": tally.examples.of(kind)}
+
+
+def _with_passes(held: Held, by_agent: Mapping[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    passes = {held.names[number]: one for number, one in by_agent.items()}
+    return [{**one, **passes.get(one["name"], {})} for one in held.sums["agents"]]
 
 
 def _agent_view(one: AgentTally) -> dict[str, Any]:
@@ -240,12 +246,6 @@ def _total(moments: Iterable[Moments]) -> Moments:
         found.total += one.total
         found.squares += one.squares
     return found
-
-
-def _powers(most: int) -> list[int]:
-    """1, 2, 4 … and the last."""
-    found = [1 << each for each in range(most.bit_length()) if 1 << each <= most]
-    return found if not found or found[-1] == most else [*found, most]
 
 
 def _known(value: float) -> float | None:

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
+from gym.console.runs.failure_examples import FailureExamples
 from gym.console.runs.task_sums import NONE, TaskSums
 from gym.console.viewer.columns import BREAKS, TRUNCATED, Columns
 from gym.console.viewer.facts import MALFORMED
@@ -101,13 +102,14 @@ class AgentTally:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Some lines: copies, so that nobody waits while they are counted."""
+    """Some lines: copies, so that no request waits for a lock while they are counted."""
 
     columns: Columns
     start: int
     end: int
     values: dict[str, Any]
     hops: dict[str, Any]
+    titles: list[str]  # of failures alone
 
 
 class RunTally:
@@ -128,6 +130,7 @@ class RunTally:
         self.agents: dict[str, AgentTally] = {}
         self.tasks = TaskSums()
         self.kinds: Counter[str] = Counter()
+        self.examples = FailureExamples()
         self.queued = Moments()
         self.hops: dict[str, Moments] = {}
         self.began, self.last = math.inf, -math.inf
@@ -181,7 +184,7 @@ class RunTally:
         self.lines = len(rollouts) + len(failures)
         parts = [_cut(rollouts, self.seen, COLUMNS)] if self.seen < len(rollouts) else []
         if self.seen + SLICE >= len(rollouts) and self.seen_failed < len(failures):
-            parts.append(_cut(failures, self.seen_failed, ("agents", "kinds")))
+            parts.append(_cut(failures, self.seen_failed, ("agents", "kinds", "numbers"), titles=True))
         return parts
 
     def _take(self, part: _Part) -> None:
@@ -258,8 +261,10 @@ class RunTally:
                 self.last = max(self.last, began + seconds if seconds == seconds else began)
 
     def _take_failures(self, part: _Part) -> None:
-        texts = part.columns.texts
-        for (agent, kind), count in Counter(zip(part.values["agents"], part.values["kinds"], strict=True)).items():
+        texts, values = part.columns.texts, part.values
+        kinds = [texts[kind] for kind in values["kinds"]]
+        self.examples.take(zip(kinds, part.titles, values["numbers"], strict=True))
+        for (agent, kind), count in Counter(zip(values["agents"], values["kinds"], strict=True)).items():
             self.kinds[texts[kind]] += count
             if texts[kind] != MALFORMED:
                 self._agent(texts[agent]).failed += count
@@ -269,13 +274,14 @@ class RunTally:
 
 
 def interval_of(means: Iterable[float]) -> Interval | None:
-    """Of the means of tasks: repeats of a task are no independent tries, so each task counts once."""
+    """Of the means of tasks: repeats of a task are not independent tries, so each task counts once."""
     moments = Moments()
     moments.take(means)
     return moments.interval
 
 
-def _cut(columns: Columns, start: int, names: Sequence[str]) -> _Part:
+def _cut(columns: Columns, start: int, names: Sequence[str], *, titles: bool = False) -> _Part:
     end = min(start + SLICE, len(columns))
     hops = {name: values[start:end] for name, values in columns.hops.items()}
-    return _Part(columns, start, end, {name: columns.column(name)[start:end] for name in names}, hops)
+    said = [columns.title(index) for index in range(start, end)] if titles else []
+    return _Part(columns, start, end, {name: columns.column(name)[start:end] for name in names}, hops, said)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -42,7 +43,8 @@ class RunsPages:
         return json_reply({"runs": self._board.views()})
 
     def run(self, request: Request) -> Response:
-        return json_reply(self._board.figures(_name(request), read_border(request.query_params.get("pass", ""))))
+        asked = request.query_params
+        return json_reply(self._board.figures(_name(request), read_border(asked.get("pass", "")), read_k(asked, "0")))
 
     def tasks(self, request: Request) -> Response:
         asked = request.query_params
@@ -50,7 +52,8 @@ class RunsPages:
         if sort not in TASK_SORTS:
             raise UserError(f"sort={sort[:40]}: expected one of {', '.join(sorted(TASK_SORTS))}")
         start, count = read_whole(asked.get("start", "0")), min(read_whole(asked.get("count", "50")), MAX_TASKS)
-        return json_reply(self._board.tasks(_name(request), sort, start, count, read_border(asked.get("pass", ""))))
+        border, k = read_border(asked.get("pass", "")), max(read_k(asked, "1"), 1)
+        return json_reply(self._board.tasks(_name(request), sort, start, count, border, k))
 
     def provenance(self, request: Request) -> Response:
         return json_reply(self._board.provenance(_name(request)))
@@ -58,6 +61,14 @@ class RunsPages:
 
 def _name(request: Request) -> str:
     return request.query_params.get("run", "")
+
+
+def read_k(asked: Mapping[str, str], default: str) -> int:
+    """Of pass@k."""
+    text = asked.get("k") or default
+    if not (text.isdecimal() and len(text) < 6):
+        raise UserError(f"k={text[:40]}: expected a whole number, how many tries count as one")
+    return int(text)
 
 
 def read_border(text: str) -> float:
@@ -68,5 +79,5 @@ def read_border(text: str) -> float:
     except ValueError:
         border = math.nan
     if not math.isfinite(border):
-        raise UserError(f"{text[:40]!r} is no reward: expected a number")
+        raise UserError(f"{text[:40]!r} is not a reward: expected a number")
     return border

@@ -8,6 +8,7 @@ from itertools import compress
 from operator import add, sub, truediv
 from typing import Any
 
+from gym.console.runs.agent_passes import TaskPasses, keys_of_passes
 from gym.console.viewer.columns import Columns
 
 NONE = -1  # the place of a line that belongs to no task
@@ -31,7 +32,7 @@ class TaskSums:
         self.tokens = array("q")
         self.seconds = array("d")
         self._places: dict[int, int] = {}
-        self._orders: dict[str, list[int]] = {}
+        self._orders: dict[tuple[str, float, int], list[int]] = {}
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -86,15 +87,18 @@ class TaskSums:
         tries = self.tries[place]
         return (self.totals[place] + self.rests[place]) / tries if tries else None
 
-    def in_order(self, sort: str) -> list[int]:
-        """Kept until the next change: pages of a table are turned."""
-        if sort not in self._orders:
-            self._orders = {sort: self._sorted(sort)}
-        return self._orders[sort]
+    def spreads(self) -> array[float]:
+        return array("d", map(sub, self.highs, self.lows))
 
-    def _sorted(self, sort: str) -> list[int]:
-        name, back = sort.lstrip("-"), sort.startswith("-")
-        return sorted(range(len(self)), key=_KEYS[name](self).__getitem__, reverse=back)
+    def in_order(self, sort: str, passes: TaskPasses) -> list[int]:
+        """Kept until the next change: pages of a table are turned."""
+        name = sort.lstrip("-")
+        asked = (sort, passes.border, passes.k) if name in BY_PASSES else (sort, 0.0, 0)
+        if asked not in self._orders:
+            keys = keys_of_passes(name, self.tries, passes) if name in BY_PASSES else _KEYS[name](self)
+            order = sorted(range(len(self)), key=keys.__getitem__, reverse=sort.startswith("-"))
+            self._orders = {asked: order}
+        return self._orders[asked]
 
     def view(self, place: int, columns: Columns) -> dict[str, Any]:
         tries, task = self.tries[place], self.tasks[place]
@@ -135,9 +139,10 @@ def _mean_keys(sums: TaskSums) -> list[float]:
 _KEYS: dict[str, Callable[[TaskSums], Any]] = {
     "task": _task_keys,
     "mean": _mean_keys,
-    "spread": lambda sums: list(map(sub, sums.highs, sums.lows)),
+    "spread": TaskSums.spreads,
     "tries": lambda sums: sums.tries,
     "tokens": lambda sums: sums.tokens,
     "seconds": lambda sums: sums.seconds,
 }
-TASK_SORTS = frozenset(f"{sign}{name}" for name in _KEYS for sign in ("", "-"))
+BY_PASSES = frozenset(("passed", "pass"))
+TASK_SORTS = frozenset(f"{sign}{name}" for name in (*_KEYS, *BY_PASSES) for sign in ("", "-"))

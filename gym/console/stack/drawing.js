@@ -1,5 +1,8 @@
 // Who calls whom, drawn node by node: what comes from outside, the agents, and what they ask. A line is as thick as its traffic.
-const MOST_NODES = 40, WIDE = 1120, BOX = 248, HIGH = 44, GAP = 18;
+const MOST_NODES = 40, WIDE = 1120, HIGH = 44, GAP = 18;
+const BOX = 250, OUTSIDE = 170; // how wide the boxes are
+const COLUMNS = [2, 312, 794]; // where they begin; beside the last one is room for lines that turn back
+const PORTS = 26; // the part of a box's side where lines end
 
 const layerOf = (server) => (server.type === "responses_api_agents" ? 1 : 2);
 
@@ -8,19 +11,13 @@ function drawCalls(view) {
   const ranked = [...view.servers].sort((a, b) => busy.has(b.name) - busy.has(a.name));
   const shown = new Set(ranked.slice(0, MOST_NODES).map((one) => one.name));
   const servers = view.servers.filter((one) => shown.has(one.name));
-  const layers = [[{ name: "", type: "outside" }], servers.filter((one) => layerOf(one) === 1), servers.filter((one) => layerOf(one) === 2)];
-  const tallest = Math.max(1, ...layers.map((one) => one.length));
-  const height = tallest * (HIGH + GAP) + GAP;
-  const places = new Map();
-  layers.forEach((layer, column) => layer.forEach((one, row) => {
-    const free = height - layer.length * (HIGH + GAP) + GAP;
-    places.set(one.name, { x: 2 + column * ((WIDE - BOX - 4) / 2), y: free / 2 + row * (HIGH + GAP) });
-  }));
+  const places = placesOf([[{ name: "", type: "outside" }], servers.filter((one) => layerOf(one) === 1), servers.filter((one) => layerOf(one) === 2)]);
   const most = Math.max(1, ...view.calls.map((one) => one.calls));
-  const lines = view.calls.filter((one) => places.has(one.from) && places.has(one.to) && one.from !== one.to);
+  const lines = portsOf(view.calls.filter((one) => places.has(one.from) && places.has(one.to) && one.from !== one.to), places);
+  const height = Math.max(...[...places.values()].map((one) => one.y)) + HIGH + GAP;
   const picture = draw("svg", { viewBox: `0 0 ${WIDE} ${height}`, role: "img", "aria-label": "Who calls whom" },
-    lines.map((one) => callLine(one, places, most)), lines.map((one) => callRate(one, places)),
-    servers.map((one) => serverBox(one, places.get(one.name))), outsideBox(places.get("")));
+    lines.map((one) => callLine(one, most)), servers.map((one) => serverBox(one, places.get(one.name))), outsideBox(places.get("")),
+    lines.map(callRate));
   $("drawing").replaceChildren(picture);
   $("drawing-note").textContent = [
     view.servers.length > MOST_NODES ? `The ${MOST_NODES} busiest of ${view.servers.length} servers are drawn.` : "",
@@ -30,28 +27,53 @@ function drawCalls(view) {
   showCallList(view);
 }
 
-const ends = (one, places) => {
-  const from = places.get(one.from), to = places.get(one.to);
-  const same = from.x === to.x;
-  return { x1: from.x + BOX, y1: from.y + HIGH / 2, x2: same ? to.x + BOX : to.x, y2: to.y + HIGH / 2, same };
-};
+/** Where each box stands, by name: a column for each layer, around the middle of the tallest. */
+function placesOf(layers) {
+  const height = Math.max(1, ...layers.map((one) => one.length)) * (HIGH + GAP) + GAP;
+  return new Map(layers.flatMap((layer, column) => layer.map((one, row) => {
+    const free = height - layer.length * (HIGH + GAP) + GAP;
+    return [one.name, { x: COLUMNS[column], y: free / 2 + row * (HIGH + GAP), column, wide: column ? BOX : OUTSIDE }];
+  })));
+}
 
-function callLine(one, places, most) {
-  const { x1, y1, x2, y2, same } = ends(one, places);
-  const bend = same ? 60 : (x2 - x1) / 2;
-  const path = draw("path", { d: `M${x1} ${y1} C${x1 + bend} ${y1} ${same ? x2 + bend : x2 - bend} ${y2} ${x2} ${y2}`, class: `line${one.calls ? " busy" : ""}` });
-  if (one.calls) path.style.strokeWidth = `${1.5 + 5 * Math.sqrt(one.calls / most)}px`;
+/** The lines with the points where they begin and end: those of one side of a box lie in the order of their other ends. */
+function portsOf(calls, places) {
+  const lines = calls.map((one) => ({ ...one, begin: places.get(one.from), end: places.get(one.to) }));
+  for (const one of lines) one.back = one.begin.column === one.end.column;
+  for (const place of places.values()) {
+    spreadPorts(lines.filter((one) => one.begin === place || (one.back && one.end === place)), place, place.x + place.wide);
+    spreadPorts(lines.filter((one) => one.end === place && !one.back), place, place.x);
+  }
+  return lines;
+}
+
+function spreadPorts(lines, place, x) {
+  const other = (one) => (one.begin === place ? one.end : one.begin);
+  const height = (one) => other(one).y + (one.back ? HIGH / 8 : 0);
+  [...lines].sort((a, b) => height(a) - height(b)).forEach((one, each) => {
+    const y = place.y + HIGH / 2 + (lines.length > 1 ? PORTS * (each / (lines.length - 1) - 0.5) : 0);
+    if (one.begin === place) Object.assign(one, { x1: x, y1: y, beside: lines.length });
+    else Object.assign(one, { x2: x, y2: y, crowd: lines.length });
+  });
+}
+
+const bendOf = ({ x1, x2, y1, y2, back }) => (back ? 24 + Math.min(Math.abs(y2 - y1) / 5, 36) : (x2 - x1) / 2);
+
+function callLine(one, most) {
+  const { x1, y1, x2, y2, back } = one, bend = bendOf(one);
+  const path = draw("path", { d: `M${x1} ${y1} C${x1 + bend} ${y1} ${back ? x2 + bend : x2 - bend} ${y2} ${x2} ${y2}`, class: `line${one.calls ? " busy" : ""}` });
+  if (one.calls) path.style.strokeWidth = `${1.5 + 4.5 * Math.sqrt(one.calls / most)}px`;
   path.append(draw("title", {}, `${one.from || "outside"} → ${one.to}: ${rate(one.rate)}`));
   return path;
 }
 
-/** On the line and nearer to who is asked: lines of one caller begin at one point, long ones pass behind the agents. */
-function callRate(one, places) {
+/** On the line, near the end where fewer other lines are; on one that turns back in its middle. */
+function callRate(one) {
   if (!one.calls) return null;
-  const { x1, y1, x2, y2, same } = ends(one, places);
-  const t = x2 - x1 > WIDE / 2 ? 0.88 : 0.75;
-  const x = same ? x1 + 34 : x1 + (x2 - x1) * (1.5 * t * (1 - t) + t ** 3), y = y1 + (y2 - y1) * (same ? 0.5 : 3 * t * t - 2 * t ** 3);
-  return draw("text", { x, y: y + 4, "text-anchor": "middle", class: "rate" }, rate(one.rate));
+  const { x1, y1, x2, y2, back } = one;
+  const t = one.beside < one.crowd ? 0.26 : 0.74;
+  const x = back ? x1 + bendOf(one) * 0.75 : x1 + (x2 - x1) * (1.5 * t * (1 - t) + t ** 3);
+  return draw("text", { x, y: y1 + (y2 - y1) * (back ? 0.5 : 3 * t * t - 2 * t ** 3) + 4, "text-anchor": "middle", class: "rate" }, rate(one.rate));
 }
 
 function serverBox(server, { x, y }) {
@@ -65,8 +87,8 @@ function serverBox(server, { x, y }) {
 }
 
 function outsideBox({ x, y }) {
-  return draw("g", {}, draw("rect", { x, y, width: BOX, height: HIGH, rx: 9, class: "box" }),
-    draw("text", { x: x + 16, y: y + 20 }, "outside"), draw("text", { x: x + 16, y: y + 35, class: "kind" }, "collectors, trainers, clients"));
+  return draw("g", {}, draw("rect", { x, y, width: OUTSIDE, height: HIGH, rx: 9, class: "box" }),
+    draw("text", { x: x + 16, y: y + 20 }, "outside"), draw("text", { x: x + 16, y: y + 35, class: "kind" }, "collectors, clients"));
 }
 
 const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);

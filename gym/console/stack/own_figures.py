@@ -11,7 +11,7 @@ from typing import Any
 from gym.console.probes import Probe
 from gym.console.stack.sliding_window import Growth, quantile
 
-ASKED, BUCKET = "asked", "bucket"
+ASKED, BUCKET, BEGAN = "asked", "bucket", "began"
 ALL = "all calls"
 
 
@@ -67,9 +67,16 @@ def calls_between(growth: Growth, ids: Mapping[str, Iterable[str]]) -> dict[tupl
     return found
 
 
+def calls_begun(growth: Growth, ids: Iterable[str]) -> float:
+    """In the window, as callers count them: of those that ended in it some began before."""
+    return sum(growth.sums.get(f"{id}|{BEGAN}", 0.0) for id in ids)
+
+
 def _sums(work: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     yield from ((key, _number(work[key])) for key in ("failed", "cpu_seconds") if key in work)
-    yield from ((f"{BUCKET}|{number}", count) for number, count in enumerate(_numbers(work.get("buckets"))))
+    ended = _numbers(work.get("buckets"))
+    yield from ((f"{BUCKET}|{number}", count) for number, count in enumerate(ended))
+    yield BEGAN, _number(work["began"]) if "began" in work else sum(ended)
     asked = work.get("asked")
     if isinstance(asked, Mapping):
         yield from ((f"{ASKED}|{name}", _number(count)) for name, count in asked.items())

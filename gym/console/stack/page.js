@@ -16,12 +16,12 @@ function showTiles(view) {
   ];
   const boxes = view.sandboxes;
   if (boxes) tiles.push(tile("Sandboxes", short(boxes.alive), [`${boxes.waiting} queued`, boxes.warm ? `warm: ${boxes.warm}` : "", boxes.breaker === "closed" ? boxes.provider : "the engine fails", boxes.stale ? "old: the broker is silent" : ""].filter(Boolean).join(" · "), boxes.waiting || boxes.stale || boxes.breaker !== "closed" ? "warn" : ""));
-  if (memory !== null) tiles.push(tile("Memory", bytes(memory), "of all servers that tell"));
+  if (memory !== null) tiles.push(tile("Memory", bytes(memory), "of all servers that report it"));
   $("tiles").replaceChildren(...tiles);
 }
 
 /** Nothing was refused lately: then the configuration's limit, or what is left of a former refusal, holds them. */
-const heldBack = (one) => `${one.instance}: ${plural(one.waiting, "call")} ${one.waiting === 1 ? "waits" : "wait"}; ${one.refused ? `${one.provider} refused ${one.refused} in the last ${one.seconds} s` : `as many as may be are under way at ${one.provider}`}`;
+const heldBack = (one) => `${one.instance}: ${one.waiting ? `${plural(one.waiting, "call")} ${one.waiting === 1 ? "waits" : "wait"}` : "no call waits"}; ${one.refused ? `${one.provider} refused ${one.refused} in the last ${one.seconds} s` : `as many as may be are under way at ${one.provider}`}`;
 
 function showWarnings(view) {
   const held = view.held.map(heldBack);

@@ -3,11 +3,11 @@ const KINDS = [["responses_api_agents", "Agents"], ["resources_servers", "Resour
 
 const link = (href, text) => { const node = make("a", "", text); node.href = href; return node; };
 const ago = (seconds) => (seconds < 1 ? "just now" : `${span(seconds)} ago`);
-const span = (value) => value < 90 ? `${Math.round(value)} s` : value < 5400 ? `${Math.round(value / 60)} min` : value < 172800 ? `${(value / 3600).toFixed(1)} h` : `${Math.round(value / 86400)} days`;
-const bytes = (value) => (value >= 1 << 30 ? `${(value / (1 << 30)).toFixed(1)} GB` : `${Math.round(value / (1 << 20))} MB`);
+const span = (value) => value < 90 ? `${Math.round(value)}${UNIT}s` : value < 5400 ? `${Math.round(value / 60)}${UNIT}min` : value < 172800 ? `${(value / 3600).toFixed(1)}${UNIT}h` : `${Math.round(value / 86400)}${UNIT}days`;
+const bytes = (value) => (value >= 1 << 30 ? `${(value / (1 << 30)).toFixed(1)}${UNIT}GB` : `${Math.round(value / (1 << 20))}${UNIT}MB`);
 const rate = (value) => (value === null || value === undefined ? "–" : value === 0 ? "0/s" : value < 0.1 ? `${(value * 60).toFixed(1)}/min` : `${value < 10 ? value.toFixed(1) : Math.round(value).toLocaleString("en")}/s`);
 const took = (value) => (value === null || value === undefined ? "–" : duration(Number(value.toPrecision(2))));
-const cores = (value) => (value === null || value === undefined ? "–" : `${Math.round(value * 100)} %`);
+const cores = (value) => (value === null || value === undefined ? "–" : `${Math.round(value * 100)}${UNIT}%`);
 const sum = (list) => (list.every((one) => typeof one !== "number") ? null : list.reduce((all, one) => all + (one || 0), 0));
 
 function serverCard(server) {
@@ -42,12 +42,12 @@ function figuresOf(server) {
 function replicaCard(replica) {
   const state = replica.state === "healthy" ? `${replica.milliseconds < 10 ? replica.milliseconds.toFixed(1) : Math.round(replica.milliseconds)} ms` : replica.state;
   const up = replica.started ? `up ${span(Math.max(0, Date.now() / 1000 - replica.started))}` : "";
-  const facts = [replica.version && `gym ${replica.version}`, up, typeof replica.memory === "number" && bytes(replica.memory), typeof replica.processor === "number" && `CPU ${cores(replica.processor)}`, !replica.routed && "not routed"].filter(Boolean);
+  const facts = [replica.version && `gym ${replica.version}`, up, typeof replica.memory === "number" && bytes(replica.memory), typeof replica.processor === "number" && `CPU${UNIT}${cores(replica.processor)}`, !replica.routed && "not routed"].filter(Boolean);
   const when = replica.at ? `, ${ago(Date.now() / 1000 - replica.at)}` : "";
   const card = make("div", "replica",
     make("div", "first", make("b", "", replica.id), " ", make("i", replica.state, state)),
     facts.length ? make("div", "sub", facts.join(" · ")) : null,
-    replica.detail ? make("div", "ill", replica.detail) : null,
+    replica.detail ? make("div", "failing", replica.detail) : null,
     replica.restarts ? make("div", "why", `restarted ${replica.restarts === 1 ? "once" : `${replica.restarts} times`}${replica.why ? `: ${replica.why}` : ""}${when}`) : null);
   const said = Object.entries(replica.health).filter(([, value]) => typeof value !== "object").map(([key, value]) => `${key}: ${value}`);
   card.title = [replica.url, ...said].join("\n");

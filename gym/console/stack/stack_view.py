@@ -23,6 +23,7 @@ from gym.wire.stack_notes import REPLICAS, ReplicaNote, ReplicaNotes, SandboxNot
 
 METRICS_SECONDS: Final = 2.0
 OWN: Final = ("router", "console", "sandbox")
+FEW_CALLS, SHARE_UNSURE = 2.0, 0.03
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class StackView:
         self._own = SlidingWindow()
         self._began: dict[str, float] = {}  # replicas that say when they began
         self._seen: dict[str, ReplicaNote] = {}  # restarts that this console saw itself
-        self._ill: dict[str, str] = {}
+        self._problems: dict[str, str] = {}
 
     async def look(
         self, discovery: Discovery, config: ConsoleConfig, probes: Mapping[str, Probe], origin: Origin
@@ -83,7 +84,7 @@ class StackView:
         try:
             reply = await self._client.request("GET", f"{url}/metrics", headers=headers, timeout=METRICS_SECONDS)
         except (OSError, ValueError) as error:
-            return f"the router's figures could not be read: {error or type(error).__name__}"
+            return f"the router's figures could not be read: {str(error) or type(error).__name__}"
         if reply.status != 200:
             return f"the router's /metrics answered {reply.status}"
         slugs = {facts.slug: name for name, facts in config.servers.items() if facts.slug}
@@ -99,14 +100,14 @@ class StackView:
         """Without a supervisor: a process that started over is another one, and what was wrong before may be why."""
         for id, probe in probes.items():
             if not probe.ok:
-                self._ill[id] = probe.detail
+                self._problems[id] = probe.detail
             elif probe.started:
                 if self._began.get(id, probe.started) != probe.started:
                     count = self._seen.get(id, ReplicaNote()).restarts + 1
-                    why = self._ill.get(id, "it was started again between two looks")
+                    why = self._problems.get(id, "it restarted between two looks")
                     self._seen[id] = ReplicaNote(restarts=count, why=why, at=probe.started)
                 self._began[id] = probe.started
-                self._ill.pop(id, None)
+                self._problems.pop(id, None)
 
     def _add_use(
         self, replica: dict[str, Any], probes: Mapping[str, Probe], own: Growth, notes: Mapping[str, ReplicaNote]
@@ -167,14 +168,22 @@ def _calls(
     found = [_line(caller, asked, count, own.seconds) for (caller, asked), count in (planned | inside).items()]
     for one in servers:
         name, figures = one["name"], one["figures"]
+        routed = router.sums.get(f"{name}|calls", 0.0)
         if figures and figures["of"] == own_figures.ALL:
-            rest = figures["calls"] - sum(count for (_, asked), count in inside.items() if asked == name)
-            count, seconds = max(rest, 0.0), own.seconds
+            asked = sum(count for (_, whom), count in inside.items() if whom == name)
+            count, seconds = rest_from_outside(own_figures.calls_begun(own, ids[name]), asked, routed), own.seconds
         else:
-            count, seconds = router.sums.get(f"{name}|calls", 0.0), router.seconds
+            count, seconds = routed, router.seconds
         if count or one["type"] == views.AGENT:
             found.append(_line("", name, count, seconds))
     return found
+
+
+def rest_from_outside(begun: float, asked: float, routed: float) -> float:
+    """Calls that no server sent. Two servers are asked how far they are some milliseconds apart: what may be nothing
+    else is no call, but what came through the router is."""
+    rest = begun - asked
+    return rest if not asked or rest > max(FEW_CALLS, asked * SHARE_UNSURE) else min(routed, max(rest, 0.0) + FEW_CALLS)
 
 
 def _outside(

@@ -56,15 +56,17 @@ class Viewer:
     def __init__(self, files: RolloutFiles) -> None:
         self._files = files
 
-    def summary(self, _: Request) -> Response:
-        self._files.refresh()
-        return json_reply(self._files.summary())
+    def summary(self, request: Request) -> Response:
+        runs = read_query(request.query_params).runs
+        self._files.refresh(first=runs)
+        return json_reply(self._files.summary(runs))
 
     def rollouts(self, request: Request) -> Response:
         """A page of the list: `start`, `count` and what `read_query` knows."""
         start, count = _page(request, 100, MAX_PAGE_ROWS)
-        self._files.refresh()
-        found = self._files.find(read_query(request.query_params))
+        query = read_query(request.query_params)
+        self._files.refresh(first=query.runs)
+        found = self._files.find(query)
         rows = [self._files.view(place) for place in found.places[start : start + count]]
         reply = {"total": len(found.places), "start": start, "rows": rows, "bars": found.bars}
         return json_reply({**reply, "searched": found.searched, "generation": self._files.generation})
@@ -72,8 +74,8 @@ class Viewer:
     def groups(self, request: Request) -> Response:
         """A page of the tasks, those whose repeats disagree first unless `sort` says otherwise."""
         start, count = _page(request, 50, MAX_PAGE_GROUPS)
-        self._files.refresh()
         query = read_query(request.query_params)
+        self._files.refresh(first=query.runs)
         found = self._files.find(replace(query, sort="file"))
         groups = self._files.groups(found, query.sort if "sort" in request.query_params else "disagree")
         views = [self._files.group_view(group, MAX_GROUP_ROWS) for group in groups[start : start + count]]

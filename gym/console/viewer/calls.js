@@ -8,9 +8,9 @@ function callBlock(item, output, context) {
   const value = parsed(item.arguments ?? item.input ?? item.action ?? "");
   const exit = output ? exitOf(output) : null;
   const name = asText(item.name) || asText(item.type).replace(/_call$/, "") || "a tool";
-  const call = make("div", "", make("div", "who", "calls ", make("b", "", signs(name)), tokensNote(item)), argumentsBlock(name, value), tokensFold(item));
-  const result = make("div", "", make("div", "who", output ? "result" : "no result", exit === null ? null : exitChip(exit), output ? stepFacts(output) : null), output ? outputBlock(output) : null);
   const asked = asList(context.agentCalls).filter((one) => isObject(one) && one.call_id !== undefined && one.call_id === item.call_id);
+  const call = make("div", "", make("div", "who", "calls ", make("b", "", signs(name)), tokensNote(item), stepFacts(item, context)), argumentsBlock(name, value), tokensFold(item));
+  const result = make("div", "", make("div", "who", output ? "result" : "no result", exit === null ? null : exitChip(exit), output ? stepFacts(output, context) : null), output ? outputBlock(output, asked.length ? "prose" : "terminal") : null);
   return make("div", "said call", call, result, asked.map((one) => agentCallBlock(one, context)));
 }
 
@@ -33,12 +33,12 @@ function argumentsBlock(name, value) {
   return make("div", "", rest.length ? fieldList(rest, "text") : blocks.length ? null : make("span", "nothing", "no arguments"), blocks);
 }
 
-function outputBlock(item) {
-  if (Array.isArray(item.output)) return make("div", "", contentParts(item.output, "terminal"));
+function outputBlock(item, form = "terminal") {
+  if (Array.isArray(item.output)) return make("div", "", contentParts(item.output, form));
   const value = parsed(item.output ?? item.content ?? "");
   if (value === "") return make("span", "nothing", "empty");
   if (isObject(value) && !reading.raw && OUTPUT_FIELDS.some((key) => typeof value[key] === "string")) return commandOutput(value);
-  return valueBlock(value, "terminal");
+  return valueBlock(value, form);
 }
 
 /** {"output": "...", "exit_code": 1}: what it wrote; the code stands in the head. */

@@ -1,19 +1,20 @@
 "use strict";
 // Items as steps: each is made when it comes near the screen, so that ten thousand of them open at once.
 const CHUNK = 40, STEP_HEIGHT = 110;
-const MADE_BY_MODEL = (item) => item.role === "assistant" || item.type === "reasoning" || asText(item.type).endsWith("_call");
+const madeByModel = (item) => item.role === "assistant" || item.type === "reasoning" || asText(item.type).endsWith("_call");
+const isResult = (item) => asText(item.type).endsWith("call_output") || item.role === "tool";
 
-/** [{kind, title, make}], a call together with its result. `context`: agentCalls, stepRewards, depth. */
-function stepsOf(items, context) {
-  const isOutput = (item) => asText(item.type).endsWith("call_output") || item.role === "tool";
+/** [{kind, title, make}], a call together with its result. `context`: agentCalls, stepRewards, stepTimes, depth. */
+function stepsOf(items, given) {
   const keyOf = (item) => item.call_id ?? item.tool_call_id ?? item.id;
   const known = items.map((item) => (isObject(item) ? item : { type: "not an item", value: item }));
+  const context = { ...given, times: timesOfItems(known, isObject(given) ? given.stepTimes : undefined) };
   const calls = new Set(known.filter((item) => isCall(item)).map(keyOf));
-  const outputs = new Map(known.filter((item) => isOutput(item)).map((item) => [keyOf(item), item]));
+  const outputs = new Map(known.filter((item) => isResult(item)).map((item) => [keyOf(item), item]));
   const rewards = rewardsOfTurns(known, context.stepRewards);
   const steps = [];
   known.forEach((item, index) => {
-    if (isOutput(item) && calls.has(keyOf(item)) && outputs.get(keyOf(item)) === item) return;
+    if (isResult(item) && calls.has(keyOf(item)) && outputs.get(keyOf(item)) === item) return;
     const step = { ...stepOf(item, outputs.get(keyOf(item)), context), item, output: isCall(item) ? outputs.get(keyOf(item)) : undefined, reward: rewards.get(index) };
     steps.push(step);
   });
@@ -26,8 +27,8 @@ function stepOf(item, output, context) {
   const kind = asText(item.type) || "message";
   if (isCall(item)) return { kind: "call", title: asText(item.name) || kind, make: () => callBlock(item, output, context) };
   if (kind === "reasoning") return { kind: "thought", title: "reasoning", make: () => thoughtBlock(item) };
-  if (kind.endsWith("call_output") || item.role === "tool") return { kind: "result", title: "result", make: () => make("div", "said", make("div", "who", "tool result", exitOf(item) === null ? null : exitChip(exitOf(item))), outputBlock(item)) };
-  if (kind === "message") return { kind: asText(item.role) || "message", title: plainTitle(textOf(item.content)) || asText(item.role), make: () => messageBlock(item) };
+  if (isResult(item)) return { kind: "result", title: "result", make: () => make("div", "said", make("div", "who", "tool result", exitOf(item) === null ? null : exitChip(exitOf(item)), stepFacts(item, context)), outputBlock(item)) };
+  if (kind === "message") return { kind: asText(item.role) || "message", title: plainTitle(textOf(item.content)) || asText(item.role), make: () => messageBlock(item, context) };
   return { kind: "other", title: kind, make: () => fold(kind.slice(0, 100), "said", jsonBlock(item.type === "not an item" ? item.value : item)) };
 }
 
@@ -37,7 +38,7 @@ const textOf = (content) => (typeof content === "string" ? content : asList(cont
 function rewardsOfTurns(items, given) {
   const ends = [];
   items.forEach((item, index) => {
-    if (MADE_BY_MODEL(item) && (index + 1 === items.length || !MADE_BY_MODEL(items[index + 1]))) ends.push(index);
+    if (madeByModel(item) && (index + 1 === items.length || !madeByModel(items[index + 1]))) ends.push(index);
   });
   const rewards = asList(given);
   return new Map(rewards.length && rewards.length === ends.length ? ends.map((end, index) => [end, rewards[index]]) : []);
@@ -46,14 +47,14 @@ function rewardsOfTurns(items, given) {
 /** The first words, without the marks of Markdown. */
 const plainTitle = (text) => text.trim().slice(0, 200).replace(/[*`#]+/g, "").trim().slice(0, 140);
 
-function messageBlock(item) {
+function messageBlock(item, context = {}) {
   const role = asText(item.role) || "message";
   const known = ["user", "assistant", "system", "developer"].includes(role) ? role : "";
   const status = item.status && item.status !== "completed" ? make("small", "failed", signs(asText(item.status))) : null;
   const [thought, content] = splitThought(item.content);
   const extra = [...asList(item.reasoning_content ? [asText(item.reasoning_content)] : []), ...(thought ? [thought] : [])];
   const calls = asList(item.tool_calls).filter(isObject).map((one) => fold(`calls ${asText(isObject(one.function) ? one.function.name : one.name)}`, "", valueBlock(isObject(one.function) ? one.function.arguments : one)));
-  return make("div", `said ${known}`, make("div", "who", signs(role.slice(0, 60)), status, tokensNote(item), stepFacts(item)), extra.map((text) => thoughtFold(text, "thought")), contentParts(content), calls, tokensFold(item));
+  return make("div", `said ${known}`, make("div", "who", signs(role.slice(0, 60)), status, tokensNote(item), stepFacts(item, context)), extra.map((text) => thoughtFold(text, "thought")), contentParts(content), calls, tokensFold(item));
 }
 
 /** Models that think aloud: `<think>…</think>` before the answer. */
@@ -78,13 +79,16 @@ function thoughtFold(text, classes, ...notes) {
   return lazyFold(`Reasoning: ${plainTitle(first)}${text.trim().length > first.length ? " …" : ""}`, classes, () => [textBlock(text, "prose"), ...notes]);
 }
 
-/** What an item tells of its own cost, whatever the peer calls it. */
-function stepFacts(item) {
+/** What an item tells of its own cost, whatever the peer calls it; or what its call took. */
+function stepFacts(item, context = {}) {
+  const [, took, read, wrote] = context.times?.get(item) ?? [];
+  const used = (into, out) => `${short(into ?? 0)} in, ${short(out)} out`;
+  if (typeof took === "number") return make("small", "", duration(took / 1000), typeof wrote === "number" ? ` · ${used(read, wrote)}` : null);
   const facts = [];
   const seconds = [["seconds", 1], ["duration", 1], ["duration_seconds", 1], ["duration_ms", 0.001], ["latency_ms", 0.001], ["elapsed_ms", 0.001]].map(([key, unit]) => (typeof item[key] === "number" ? item[key] * unit : null)).find((one) => one !== null);
   if (seconds !== undefined && Number.isFinite(seconds)) facts.push(duration(seconds));
   const usage = isObject(item.usage) ? item.usage : {};
-  if (typeof usage.output_tokens === "number") facts.push(`${short(usage.input_tokens ?? 0)} in, ${short(usage.output_tokens)} out`);
+  if (typeof usage.output_tokens === "number") facts.push(used(usage.input_tokens, usage.output_tokens));
   return facts.length ? make("small", "", facts.join(" · ")) : null;
 }
 

@@ -42,9 +42,12 @@ function rolloutToCase(body, asked) {
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
+const inStack = () => Boolean(document.querySelector('#menu a[href="/view/stack"]'));
+
 function rolloutToCurl(body, asked, agent) {
   const name = encodeURIComponent(agent || "AGENT");
-  return [`curl "\${GYM_URL:-http://127.0.0.1:11000}/s/${name}/run" \\`, "  -H 'content-type: application/json' \\", `  -d ${quoted(JSON.stringify(rowOfRollout(body, asked)))}`].join("\n");
+  const router = inStack() ? location.origin : "http://127.0.0.1:11000";
+  return [`curl "\${GYM_URL:-${router}}/s/${name}/run" \\`, "  -H 'content-type: application/json' \\", `  -d ${quoted(JSON.stringify(rowOfRollout(body, asked)))}`].join("\n");
 }
 
 /** Buttons; what is copied is made when one is pressed. */

@@ -2,14 +2,20 @@
 // Patches: a block a file, what came and went in colours, and within a pair of lines the part that changed.
 const MOST_DIFF_LINES = 2000, MOST_COMPARED = 300;
 
-const looksLikeDiff = (text) => /^(?:diff --git |Index: |\*\*\* Begin Patch|--- [^\n]*\n\+\+\+ |@@ -\d+(?:,\d+)? \+\d+)/m.test(text.slice(0, 20000));
+const DIFF_BEGINS = /^(?:diff --git |Index: |\*\*\* Begin Patch|--- [^\n]*\n\+\+\+ |@@ -\d+(?:,\d+)? \+\d+)/m;
+
+/** A patch within a fence is a part of a text, and drawn where the text is. */
+function looksLikeDiff(text) {
+  const head = text.slice(0, 20000), begin = head.search(DIFF_BEGINS);
+  return begin >= 0 && !/^ {0,3}(?:`{3}|~{3})/m.test(head.slice(0, begin));
+}
 
 function diffBlock(text) {
   const files = filesOfDiff(text);
   return make("div", "diff", files.map((file) => fileOfDiff(file, files.length > 12)));
 }
 
-/** [{name, rows}]; a hunk's own counts say which lines are its body, so that a removed "-- x" is no header. */
+/** [{name, rows}]; a hunk's own counts say which lines are its body, so that a removed "-- x" is not a header. */
 function filesOfDiff(text) {
   const files = [], lines = text.replace(/\r\n/g, "\n").replace(/\n$/, "").split("\n");
   const state = { file: null, before: 0, after: 0, oldLeft: 0, newLeft: 0, loose: false };

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +17,7 @@ from gym.collect.run_replies import FAILURE_CLASS, STAMP
 from gym.data.row_parsing import AGENT_REF, PARAMS
 from gym.wire import items
 from gym.wire.metrics import ROLLOUT, TASK
-from gym.wire.token_ids import find_break
+from gym.wire.token_breaks import find_break
 
 MALFORMED = "malformed"
 NO_NUMBER = math.nan
@@ -24,6 +26,7 @@ _LONGEST_TITLE = 160
 _LONGEST_NAME = 200  # of a name that a file chose
 _MAX_TOOLS = 64
 _CALL = "_call"
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # of a character beyond 16 bits
 _NO_COMPONENT = frozenset({"reward", PARAMS, "response", AGENT_REF})
 
 
@@ -89,8 +92,24 @@ def parse_line(raw: bytes) -> tuple[dict[str, Any] | None, str]:
     try:
         row = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        return None, f"not JSON: {error}"
+        row = _parse_halves(raw) if _HALF.search(raw) else None
+        if row is None:
+            return None, f"not JSON: {error}"
     return (row, "") if isinstance(row, dict) else (None, "not an object, which every rollout is")
+
+
+def _parse_halves(raw: bytes) -> Any:
+    """A line with halves of characters, as Python writes bytes that are no text (`\\udc80`); they come as `?`. None
+    where it is no JSON for other reasons."""
+    try:
+        text = json.dumps(json.loads(raw, parse_constant=_refuse), ensure_ascii=False)
+        return orjson.loads(text.encode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)  # a browser reads no NaN
 
 
 def read_title(row: Mapping[str, Any]) -> str:

@@ -54,7 +54,7 @@ function codeAt(text, at, dead) {
   return { nodes: [make("code", "", signs(text.slice(at + mark.length, end).replace(/^ (.*\S.*) $/s, "$1")))], end: end + mark.length };
 }
 
-/** A price is no maths: no blank stands inside the dollars, and no digit behind them. */
+/** A price is not maths: no blank stands inside the dollars, and no digit behind them. */
 function dollarsAt(text, at, dead) {
   if (text[at + 1] === "$") {
     const end = closingOf(text, "$$", at + 2, dead);

@@ -74,7 +74,7 @@ def _check_sizes(archive: zipfile.ZipFile, path: Path) -> None:
     read = [one.file_size for one in archive.infolist() if one.filename in samples]
     packed = path.stat().st_size
     if sum(read) > _MAX_ALL + _MAX_RATIO * packed:
-        raise ValueError(f"its samples unpack to {sum(read) >> 20} MB, of {packed >> 20} MB: no log packs so well")
+        raise ValueError(f"its samples unpack to {sum(read) >> 20} MB, of {packed >> 20} MB: no log compresses so far")
 
 
 def _read_sample(sample: dict[str, Any], about: Mapping[str, Any], tasks: dict[str, int]) -> dict[str, Any]:

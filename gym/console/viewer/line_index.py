@@ -99,7 +99,7 @@ class LineIndex:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._append(descriptor, columns, extent)
         except BlockingIOError:
-            pass  # another viewer writes: the next look tries again, and then sees whether it is in the way
+            pass  # another viewer writes: the next look retries, and then sees whether it is in the way
         except OSError:
             self._off = True
         finally:

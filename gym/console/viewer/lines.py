@@ -17,7 +17,7 @@ from gym.console.viewer.columns import Columns
 from gym.console.viewer.facts import MALFORMED, Facts, read_facts
 from gym.console.viewer.line_index import Extent, LineIndex, StoredIndex
 
-MAX_LINE = 256 << 20  # what is longer is no rollout, and is not held in memory
+MAX_LINE = 256 << 20  # what is longer is not a rollout, and is not held in memory
 BLOCK_LINES, BLOCK_BYTES = 1024, 16 << 20  # so much that is new makes a block of the index
 _SAMPLE = 64  # lines by which an index and its file are compared
 _BUFFER = 1 << 20

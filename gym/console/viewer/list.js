@@ -19,7 +19,7 @@ function chip(row) {
 
 const label = (row) => (row.task === null ? `line ${row.line}` : `task ${row.task}${row.repeat === null ? "" : ` · repeat ${row.repeat}`}`);
 const fileOf = (row) => state.summary.files.find((one) => one.run === row.run && one.failures === row.failures)?.name || row.run;
-const manyRuns = () => state.summary.runs.filter((one) => one.lines || one.failed).length > 1;
+const manyRuns = () => state.query.run.length !== 1 && state.summary.runs.filter((one) => one.lines || one.failed).length > 1;
 
 function signsOf(row) {
   return [row.truncated ? "truncated" : "", row.breaks ? "tokens break" : "", row.flagged ? "flagged" : ""].filter(Boolean);

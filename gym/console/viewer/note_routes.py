@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 from gym.console.pages.json_posts import RefusedPost, parse_post, read_post
 from gym.console.pages.shell import NO_STORE, answering, json_reply
 from gym.console.viewer.notes import NotesFile, RolloutNote, note_key
-from gym.console.viewer.query import Place
+from gym.console.viewer.query import Place, read_query
 from gym.console.viewer.rollout_files import RolloutFiles
 
 MAX_CHANGE = 200_000  # bytes
@@ -50,10 +50,12 @@ class NotedRollouts:
         flagged = sum(one["flag"] for one in found.values())
         return json_reply({"notes": found, "flagged": flagged, "unread": sum(unread.values())})
 
-    def export(self, _: Request) -> Response:
-        """The flagged rollouts as they stand in their files, each with its note as `_note`."""
+    def export(self, request: Request) -> Response:
+        """The flagged rollouts of all runs, or of those that are named, as they stand in their files, each with its
+        note as `_note`."""
         self._files.refresh()
-        flagged = {place: note for place, note in self.places().items() if note.flag}
+        runs = read_query(request.query_params).runs
+        flagged = {place: note for place, note in self.places(runs).items() if note.flag}
         headers = {**NO_STORE, "content-disposition": 'attachment; filename="flagged.jsonl"'}
         return StreamingResponse(self._lines(flagged), headers=headers, media_type="application/x-ndjson")
 
@@ -76,11 +78,11 @@ class NotedRollouts:
     def by_id(self) -> dict[str, dict[str, Any]]:
         return {self._files.view(place)["id"]: note.to_dict() for place, note in self.places().items()}
 
-    def places(self) -> dict[Place, RolloutNote]:
+    def places(self, runs: Collection[str] = ()) -> dict[Place, RolloutNote]:
         with self._files.runs.lock:
             return {
                 (self._files.runs.number(file), index): note
-                for file in self._files.runs.shown()
+                for file in self._files.runs.of(runs)
                 for index, note in sorted(self._files.notes.find(file).items())
             }
 

@@ -1,16 +1,18 @@
 // The head of the page, what is chosen, and the keys.
 const embedded = $("data");
 const source = embedded ? embeddedSource(JSON.parse(embedded.textContent)) : servedSource();
-const state = { query: { ...NOTHING, sort: "" }, view: "tasks", at: null, summary: null, bars: [], lines: 0, searched: 1, shown: 0, window: null, asking: 0 };
+const state = { summed: "", wanted: "", query: { ...NOTHING, sort: "" }, view: "tasks", at: null, summary: null, bars: [], lines: 0, searched: 1, shown: 0, window: null, asking: 0 };
 const narrow = matchMedia("(max-width: 820px)");
 
 function showHead() {
   const summary = state.summary;
-  const names = summary.runs.map((one) => one.name);
-  const title = names.length === 1 ? summary.runs[0].path.split("/").pop() : names.length > 3 ? plural(names.length, "run") : names.join(", ");
+  const chosen = summary.runs.filter((one) => !state.query.run.length || state.query.run.includes(one.name));
+  const names = chosen.map((one) => one.name);
+  const missing = state.query.run.filter((one) => !names.includes(one));
+  const title = !names.length ? state.query.run.join(", ") : names.length === 1 ? chosen[0].path.split("/").pop() : names.length > 3 ? plural(names.length, "run") : names.join(", ");
   document.title = `${title}: rollouts`;
   $("name").textContent = title;
-  $("name").title = summary.runs.map((one) => one.path).join("\n");
+  $("name").title = chosen.map((one) => one.path).join("\n");
   const failures = Object.entries(summary.kinds);
   const failed = failures.reduce((sum, [, count]) => sum + count, 0);
   $("counts").replaceChildren(...[plural(summary.count, "rollout"),
@@ -18,7 +20,7 @@ function showHead() {
     summary.malformed ? make("span", "failed", ` · ${plural(summary.malformed, "malformed line")}`) : "",
     summary.indexed < 1 ? make("span", "progress", ` · indexed: ${Math.floor(summary.indexed * 100)} %`) : ""].filter(Boolean));
   const sampled = summary.sampled ? [`A sample: ${summary.sampled[0]} of ${summary.sampled[1]} lines; the sums are of all.`] : [];
-  $("notices").textContent = [...sampled, ...summary.notices].join(" ");
+  $("notices").textContent = [...sampled, ...missing.map((one) => `There is no run ${one} here, or not any more.`), ...summary.notices].join(" ");
   $("agents").replaceChildren(...summary.agents.slice(0, 40).map(agentCard));
   showChoices(summary, state);
   showForm(state);
@@ -65,24 +67,40 @@ async function ask({ keep = false } = {}) {
   if (!state.summary) return; // pressed before the page has begun
   const asking = ++state.asking;
   if (!keep) {
+    await sumUp();
+    if (asking !== state.asking) return;
     if (state.window) state.window.close();
     state.window = makeWindow();
-    writeAddress(state);
+    writeAddress({ ...state, at: state.at || state.wanted });
     showHead();
   }
   showTrouble();
   $("fresh").hidden = true;
   const there = await state.window.load({ keep });
   if (!there || asking !== state.asking) return;
-  if (!state.window.total) state.window.sheet.replaceChildren(make("p", "empty", state.searched < 1 ? "Nothing found so far." : "Nothing matches."));
+  if (!state.window.total) state.window.sheet.replaceChildren(make("p", "empty", state.searched < 1 || state.summary.indexed < 1 ? "Nothing found so far." : "Nothing matches."));
   showBars();
   showStatus();
   mark();
   if (state.searched < 1) setTimeout(() => { if (asking === state.asking) ask({ keep: true }); }, 60);
 }
 
+/** The sums of the head are those of the chosen runs. */
+async function sumUp({ anew = false } = {}) {
+  const runs = state.query.run, wanted = runs.join("\n");
+  if (!anew && state.summed === wanted) return;
+  try {
+    const found = await source.summary(runs);
+    if (state.query.run === runs) Object.assign(state, { summary: found, summed: wanted });
+  } catch (error) {
+    showTrouble(error.message);
+  }
+}
+
 function showStatus() {
   const filtered = isFiltered(state.query);
+  $("taken").hidden = !(source.live && state.query.flagged && state.lines);
+  $("taken").href = `/view/api/rollouts/export?${new URLSearchParams(state.query.run.map((one) => ["run", one]))}`;
   const tasks = state.view === "tasks" ? `${plural(state.window.total, "task")} · ` : "";
   const searched = state.searched < 1 ? ` · searched: ${Math.floor(state.searched * 100)} %` : "";
   $("status").textContent = `${tasks}${plural(state.lines, "line")}${filtered ? " match" : ""}${filtered && state.lines === 1 ? "es" : ""}${searched}`;
@@ -146,9 +164,9 @@ async function follow() {
       if (away) showTrouble();
       away = false;
       if (generation === state.summary.generation) continue;
-      state.summary = await source.summary();
+      await sumUp({ anew: true });
       showHead();
-      showNew();
+      await showNew();
     } catch (error) {
       away = true;
       showTrouble(error.message);
@@ -156,30 +174,39 @@ async function follow() {
   }
 }
 
-function showNew() {
+async function showNew() {
   const still = state.view === "list" && !state.query.sort;
-  if (still || state.window.top === 0) ask({ keep: true });
+  if (still || state.window.top === 0) await ask({ keep: true });
   else {
     $("fresh").hidden = false;
     $("fresh").textContent = "show what is new";
   }
+  if (!state.at) await openFirst();
+}
+
+/** The rollout that the address names, or the first one; what is not read yet is looked for again as files are read. */
+async function openFirst() {
+  const named = state.wanted ? await source.row(state.wanted) : null;
+  const first = named || (state.wanted || narrow.matches ? null : rowsOf(await state.window.get(0))[0]);
+  if (!first) {
+    const unread = state.summary.indexed < 1, said = unread ? "The files are still being read." : state.window.total ? "" : "No rollouts yet.";
+    $("reading").replaceChildren(make("p", "empty", state.wanted && !unread ? `No rollout ${state.wanted} is here.` : said));
+    return;
+  }
+  state.wanted = "";
+  await open(first);
+  const index = named ? state.window.find((item) => rowsOf(item).some((row) => row.id === first.id)) : 0;
+  if (index > 0) state.window.center(index);
 }
 
 async function begin() {
   const wanted = readAddress();
-  state.summary = await source.summary();
+  Object.assign(state, { summary: await source.summary(wanted.query.run), summed: wanted.query.run.join("\n"), wanted: wanted.at || "" });
   state.view = wanted.view || (state.summary.repeated ? "tasks" : "list");
   state.query = wanted.query;
   if ([...SWITCHES, "tool", "component", "task"].some((name) => state.query[name])) $("more").open = true;
-  const named = wanted.at ? await source.row(wanted.at) : null;
-  state.at = named && named.id;
   await ask();
-  const first = named || (narrow.matches ? null : rowsOf(await state.window.get(0))[0]);
-  if (first) {
-    await open(first);
-    const index = state.window.find((item) => rowsOf(item).some((row) => row.id === first.id));
-    if (index > 0) state.window.center(index);
-  } else $("reading").replaceChildren(make("p", "empty", wanted.at ? `No rollout ${wanted.at} is here.` : state.window.total ? "" : "No rollouts yet."));
+  await openFirst();
   if (source.live) follow();
 }
 begin().catch((error) => { $("counts").textContent = error.message; });

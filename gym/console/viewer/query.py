@@ -141,7 +141,7 @@ def find(sources: Sources, query: Query) -> Found:
 
 
 def draw_bars(rewards: Sequence[float]) -> list[tuple[float, float, int]]:
-    """A bar for each value where there are few, else bars of one width. NaN is no reward."""
+    """A bar for each value where there are few, else bars of one width. NaN is not a reward."""
     counts = Counter([reward for reward in rewards if reward == reward])
     if len(counts) <= _FEW_VALUES:
         return [(value, value, count) for value, count in sorted(counts.items())]
@@ -200,7 +200,7 @@ def _within(indices: Sequence[int], columns: Columns, query: Query) -> Sequence[
 
 
 def _sorted(files: Mapping[int, LineFile], places: array[int], sort: str) -> array[int]:
-    """What is not known comes last, whichever way round; equals stay as they are in the file."""
+    """Unknown values come last in both directions; equal ones stay in the order of the file."""
     if sort in ("task", "disagree"):
         return array("Q", sorted(places, key=_by_task(files)))
     name, back = sort.lstrip("-"), sort.startswith("-")

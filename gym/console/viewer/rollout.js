@@ -29,7 +29,9 @@ function factList(row, body, file) {
   const response = isObject(body.response) ? body.response : {}, stamp = isObject(body._gym) ? body._gym : {};
   const usage = isObject(response.usage) ? response.usage : {};
   const detail = (key, name) => (isObject(usage[key]) && usage[key][name] ? ` (${short(usage[key][name])} ${name.split("_")[0]})` : "");
-  const tokens = usage.input_tokens === undefined && usage.output_tokens === undefined ? "" : `${short(usage.input_tokens)} in${detail("input_tokens_details", "cached_tokens")}, ${short(usage.output_tokens)} out${detail("output_tokens_details", "reasoning_tokens")}`;
+  const read = usage.input_tokens === undefined ? "" : `${short(usage.input_tokens)} in${detail("input_tokens_details", "cached_tokens")}`;
+  const wrote = usage.output_tokens === undefined ? "" : `${short(usage.output_tokens)} out${detail("output_tokens_details", "reasoning_tokens")}`;
+  const tokens = [read, wrote].filter(Boolean).join(", ");
   const incomplete = isObject(response.incomplete_details) ? asText(response.incomplete_details.reason) : "";
   const facts = {
     agent: row.agent, model: asText(response.model || stamp.model), tokens, ...stampFacts(stamp),
@@ -62,11 +64,11 @@ function problemBlock(row, body) {
 }
 
 const outputOf = (body) => (isObject(body) && isObject(body.response) && Array.isArray(body.response.output) ? body.response.output : []);
-const contextOf = (body) => ({ depth: 0, agentCalls: isObject(body) && isObject(body.response) ? body.response.agent_calls : [], stepRewards: isObject(body) ? body.step_rewards : undefined });
+const contextOf = (body) => ({ depth: 0, agentCalls: isObject(body) && isObject(body.response) ? body.response.agent_calls : [], stepRewards: isObject(body) ? body.step_rewards : undefined, stepTimes: isObject(body) && isObject(body._gym) ? body._gym.steps : undefined });
 
 function rolloutBlocks(row, body, file, asked) {
   if (row.kind === "malformed") return [problemBlock(row, body)];
-  if (!isObject(body)) return [make("p", "empty", "This line is no rollout."), jsonBlock(body)];
+  if (!isObject(body)) return [make("p", "empty", "This line is not a rollout."), jsonBlock(body)];
   const failed = Boolean(row.kind), response = isObject(body.response) ? body.response : null, output = outputOf(body);
   const added = addedFields(body, failed), brought = broughtFields(body, failed);
   const part = (show) => guarded(show, body);

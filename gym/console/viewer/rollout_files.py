@@ -7,7 +7,7 @@ import functools
 import math
 import re
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ class RolloutFiles:
         self._searches = TextSearches()
         self._found: dict[Query, tuple[int, Found]] = {}
         self._grouped = functools.lru_cache(maxsize=2)(self._group)
-        self._tallied = functools.lru_cache(maxsize=1)(self._tallies)
+        self._tallied = functools.lru_cache(maxsize=2)(self._tallies)
 
     @property
     def files(self) -> list[LineFile]:
@@ -50,8 +50,8 @@ class RolloutFiles:
     def generation(self) -> int:
         return self.runs.generation
 
-    def refresh(self, *, whole: bool = False) -> None:
-        self.runs.refresh(whole=whole)
+    def refresh(self, *, whole: bool = False, first: Collection[str] = ()) -> None:
+        self.runs.refresh(whole=whole, first=first)
 
     def find(self, query: Query) -> Found:
         """The last answers are kept while no file changes, and a search until it is through."""
@@ -76,20 +76,20 @@ class RolloutFiles:
         says = self._searches.begin(query.text)
         return Sources([(self.runs.number(file), file) for file in self.runs.shown()], says, self._flags)
 
-    def summary(self) -> dict[str, Any]:
-        """The head of the page."""
+    def summary(self, runs: tuple[str, ...] = ()) -> dict[str, Any]:
+        """The head of the page: all runs, and the sums of those that are named, or of all."""
         with self.runs.lock:
-            tallies = self._tallied(self.generation)
+            tallies = self._tallied(self.generation, runs)
             kinds: dict[str, int] = {}
             for (_, kind), tally in tallies.items():
                 if kind:
                     kinds[kind] = kinds.get(kind, 0) + tally.count
             malformed = kinds.pop(MALFORMED, 0)
             extremes = [tally for tally in tallies.values() if tally.rewarded]
-            columns = [file.columns for file in self.runs.shown()]
+            columns = [file.columns for file in self.runs.of(runs)]
             return {
                 "generation": self.generation,
-                "indexed": self.runs.indexed(),
+                "indexed": self.runs.indexed(runs),
                 "runs": [_run_view(run.name, run.files) for run in self.runs.runs.values()],
                 "files": [_file_view(file) for file in self.runs.shown()],
                 "agents": _agent_views(tallies)[:MAX_NAMES],
@@ -100,20 +100,20 @@ class RolloutFiles:
                 "kinds": dict(sorted(kinds.items(), key=lambda one: -one[1])),
                 "malformed": malformed,
                 "range": [min(one.low for one in extremes), max(one.high for one in extremes)] if extremes else None,
-                "notices": [*self.runs.troubles(), *map(_torn, self._torn_files()), *self._not_noted()],
+                "notices": [*self.runs.troubles(), *map(_torn, self._torn_files(runs)), *self._not_noted()],
             }
 
-    def _torn_files(self) -> list[LineFile]:
-        return [file for file in self.runs.shown() if file.torn]
+    def _torn_files(self, runs: Collection[str]) -> list[LineFile]:
+        return [file for file in self.runs.of(runs) if file.torn]
 
     def _not_noted(self) -> list[str]:
         """Said before a reader writes a note that cannot be stored."""
         return list(dict.fromkeys(filter(None, (self.notes.of(file).problem() for file in self.runs.shown()))))
 
-    def _tallies(self, _generation: int) -> dict[tuple[str, str], RewardSum]:
+    def _tallies(self, _generation: int, runs: tuple[str, ...]) -> dict[tuple[str, str], RewardSum]:
         """(agent, kind) -> how many, and their rewards."""
         tallies: dict[tuple[str, str], RewardSum] = {}
-        for columns in (file.columns for file in self.runs.shown()):
+        for columns in (file.columns for file in self.runs.of(runs)):
             texts, rewards = columns.texts, columns.rewards
             indices: dict[tuple[int, int], list[int]] = {}
             for index, pair in enumerate(zip(columns.agents, columns.kinds, strict=True)):

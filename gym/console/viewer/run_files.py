@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,17 +68,19 @@ class RunFiles:
         self._worker: threading.Thread | None = None
         self._closed = threading.Event()
         self._later = later
+        self._first: frozenset[str] = frozenset()
         for path in self._given if not later else ():
             _check(path)
         self._scan()
 
-    def refresh(self, *, whole: bool = False) -> None:
-        """Look at every file; `whole`: return when all is read."""
+    def refresh(self, *, whole: bool = False, first: Collection[str] = ()) -> None:
+        """Look at every file; `whole`: return when all is read. `first`: the runs that somebody waits for."""
         with self.lock:
+            self._first = frozenset(first) or self._first
             if whole or self._clock() - self._scanned >= SCAN_SECONDS:
                 self._scan()
             border = self._clock() + FIRST_SECONDS
-            for file in self.shown():
+            for file in self._in_turn():
                 self._look(file, None if whole else FIRST_LOOK if self._clock() < border else 0)
             if not whole and self._behind():
                 self._start()
@@ -86,14 +88,21 @@ class RunFiles:
     def shown(self) -> list[LineFile]:
         return [file for run in self.runs.values() for file in run.files]
 
+    def _in_turn(self) -> list[LineFile]:
+        return sorted(self.shown(), key=lambda file: file.run not in self._first) if self._first else self.shown()
+
     def number(self, file: LineFile) -> int:
         """In `files`."""
         return self._numbers[file.path]
 
-    def indexed(self) -> float:
-        """The part of all bytes that was read, 0 to 1."""
-        size = sum(file.size for file in self.shown())
-        return 1 - sum(file.behind for file in self.shown()) / size if size else 1.0
+    def of(self, runs: Collection[str]) -> list[LineFile]:
+        """Their files; of all runs where none is named."""
+        return [file for file in self.shown() if not runs or file.run in runs]
+
+    def indexed(self, runs: Collection[str] = ()) -> float:
+        """The part of their bytes that was read, 0 to 1."""
+        size = sum(file.size for file in self.of(runs))
+        return 1 - sum(file.behind for file in self.of(runs)) / size if size else 1.0
 
     def is_inside(self, path: Path) -> bool:
         """Whether a file beside a run may be opened: it lies in a given folder, or beside a given file."""
@@ -127,7 +136,7 @@ class RunFiles:
             self._unreadable[file.path] = error.strerror or str(error)
 
     def _behind(self) -> list[LineFile]:
-        return [file for file in self.shown() if file.behind and file.path not in self._unreadable]
+        return [file for file in self._in_turn() if file.behind and file.path not in self._unreadable]
 
     def _start(self) -> None:
         if self._worker is None or not self._worker.is_alive():
@@ -155,7 +164,7 @@ class RunFiles:
         self.runs = runs
 
     def _made(self, path: Path) -> Path | None:
-        """The file itself, or what a log of another tool was made into; None for what is no run."""
+        """The file itself, or what a log of another tool was made into; None for what is not a run."""
         reader = self._reader(path)
         if reader is None:
             return path if path.suffix == ROLLOUTS or path in self._given else None

@@ -31,7 +31,7 @@ function signName(character) {
   return TURNING[code] ? `[${TURNING[code]}]` : `[U+${code.toString(16).toUpperCase().padStart(4, "0")}]`;
 }
 
-/** Bytes that were read as a text: more than a tenth of it is no text. */
+/** Bytes that were read as a text: more than a tenth of it is not text. */
 function isBinary(text) {
   const sample = text.slice(0, BINARY_SAMPLE);
   if (sample.length < 8) return false;

@@ -9,7 +9,7 @@ function servedSource() {
   const page = (name, count) => (query, start) => fetchJson(`${api}/${name}?${new URLSearchParams([...queryPairs(query), ["start", start], ["count", count]])}`);
   return {
     live: true,
-    summary: () => fetchJson(`${api}/summary`),
+    summary: (runs) => fetchJson(`${api}/summary?${new URLSearchParams(runs.map((one) => ["run", one]))}`),
     list: page("list", COUNT),
     groups: page("groups", GROUPS),
     changes: (generation) => fetchJson(`${api}/changes?generation=${generation}`),

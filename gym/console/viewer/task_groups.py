@@ -64,7 +64,7 @@ def group_places(files: Mapping[int, LineFile], places: Places, sort: str) -> Ta
 
 
 def in_order(files: Mapping[int, LineFile], group: TaskGroup) -> list[int]:
-    """By repeat; what was tried again stays in the order of the file."""
+    """By repeat; what was retried stays in the order of the file."""
     return sorted(group.places, key=lambda place: files[place >> Places.BITS].columns.repeats[place & Places.MASK])
 
 

@@ -60,7 +60,7 @@ function foldedLong(block, text) {
 }
 
 function binaryBlock(text) {
-  const block = fold(`Binary: ${plural(text.length, "character")} that are no text`, "binary");
+  const block = fold(`Binary: ${plural(text.length, "character")} that are not text`, "binary");
   block.ontoggle = () => { if (block.children.length === 1) block.append(make("pre", "terminal", signs(text.slice(0, 4000)), text.length > 4000 ? " …" : "")); };
   return block;
 }

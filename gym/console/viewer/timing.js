@@ -25,6 +25,30 @@ function hopsBlock(stamp) {
   return [sectionHead("Where the time went", "time"), make("div", "hops", bars), make("p", "legend", sums, said)];
 }
 
+/** Item -> what its call took, of `_gym.steps`: [["model", 294.2, 40, 176], ["tools", 57.1]]. A turn of the model has the
+ * call that made it, each result the call of its tool; where there are not as many of either, nothing is said. */
+function timesOfItems(items, given) {
+  const steps = asList(given).filter((one) => Array.isArray(one) && typeof one[1] === "number");
+  const cut = steps.length && steps[steps.length - 1][0] === "omitted";
+  const calls = groupsOf(cut ? steps.slice(0, -1) : steps, (one) => one[0] === "model");
+  const turns = groupsOf(items, (item, index) => madeByModel(item) && (!index || !madeByModel(items[index - 1])));
+  const times = new Map();
+  if (!calls.length || (cut ? calls.length > turns.length : calls.length !== turns.length)) return times;
+  calls.forEach(([asked, ...tools], index) => {
+    const said = turns[index].filter(madeByModel), results = turns[index].filter(isResult);
+    times.set(said.find((item) => item.type !== "reasoning") ?? said[0], asked);
+    if (results.length === tools.length) results.forEach((item, each) => times.set(item, tools[each]));
+  });
+  return times;
+}
+
+/** Each begins with one that `begins`; what comes before the first is left out. */
+function groupsOf(list, begins) {
+  const groups = [];
+  list.forEach((one, index) => { if (begins(one, index)) groups.push([one]); else groups.at(-1)?.push(one); });
+  return groups;
+}
+
 /** `_gym.started` and `queued`: when, and how long it waited. */
 function stampFacts(stamp) {
   return {

@@ -27,7 +27,7 @@ from gym.render.kubernetes.shard_jobs import claim_manifest, collect_job, collec
 from gym.render.kubernetes.sidecars import sidecar_manifests
 from gym.render.routes import next_discovery, router_text
 from gym.render.traefik import traefik_static
-from gym.render.wanted_stack import Sight, discovery_of
+from gym.render.wanted_stack import discovery_of, sights_of
 from gym.render.yaml_text import to_yaml
 from gym.wire.discovery import Discovery
 
@@ -85,11 +85,7 @@ def _configs(plan: Plan, facts: KubernetesFacts) -> dict[str, str]:
 def _discovery(plan: Plan) -> Discovery:
     """Every replica that is wanted: its name is known before it runs, and the router asks each for its health."""
     wanted = cluster_wanted(plan)
-    seen = {
-        one.name: [Sight(wanted.replica(one, number + 1), healthy=True) for number in range(one.replicas)]
-        for one in wanted.services
-    }
-    return discovery_of(wanted, seen)
+    return discovery_of(wanted, {one.name: sights_of(wanted, one, healthy=True) for one in wanted.services})
 
 
 def _kustomization(plan: Plan, facts: KubernetesFacts, manifests: Iterable[str], secrets: Iterable[str]) -> Tree:

@@ -18,7 +18,8 @@ def choose(containers: list[Container], plan: Plan | None, names: tuple[str, ...
         return containers
     by_name: dict[str, list[Container]] = {}
     for one in containers:
-        for name in {one.instance, one.service, one.name, replica_id(one, plan)}:
+        seats = ({seat.instance, replica_id(seat, plan)} for seat in one.seats)
+        for name in {one.service, one.name, replica_id(one, plan)}.union(*seats):
             by_name.setdefault(name, []).append(one)
     _check_known(names, by_name)
     return list({one.id: one for name in names for one in by_name[name]}.values())

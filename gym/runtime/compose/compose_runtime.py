@@ -14,7 +14,8 @@ from gym.engine import connect, docker_environ, engine_host, require_engine
 from gym.errors import InfraError, NotUp, UserError
 from gym.plan import diff
 from gym.plan.model import Change, Observed, Plan, RouterPlan
-from gym.render.override_changes import check_override, override_changes, tell_stale
+from gym.plan.shared_processes import share_processes, tell_shared
+from gym.render.override_changes import check_override, named_instances, override_changes, tell_stale
 from gym.runtime.compose.choice import check_instances, choose, choose_running
 from gym.runtime.compose.container_logs import follow_logs, read_logs
 from gym.runtime.compose.containers import Container, observed, replica_id
@@ -100,10 +101,13 @@ class ComposeRuntime:
             return observed(containers_of(client, Layout(home.resolve())))
 
     def prepare(self, home: Path, plan: Plan, secrets: Mapping[str, str]) -> Prepared:
-        facts = read_host_facts(plan, Layout(home.resolve()).build, self.cache)
         texts = dict(zip(self.overrides, override_texts(self.overrides), strict=True))
-        check_override(texts, plan, project_name(plan.stack, home.resolve()))
+        project = project_name(plan.stack, home.resolve())
+        plan = share_processes(plan, secrets, apart=named_instances(texts.values(), plan, project))
+        check_override(texts, plan, project)
+        facts = read_host_facts(plan, Layout(home.resolve()).build, self.cache)
         prepared = prepare(plan, {**secrets, labels.ENV_TOKEN: _given_token(secrets)}, facts)
+        prepared = prepared.model_copy(update={"notices": (*prepared.notices, *tell_shared(plan, "container"))})
         return prepared.model_copy(update={"live": find_synced(plan, facts.sources)}) if self.live else prepared
 
     def changes(self, home: Path, prepared: Prepared) -> tuple[Change, ...]:
@@ -114,10 +118,11 @@ class ComposeRuntime:
             earlier, texts = layout.read_state(), override_texts(self.overrides)
             state = earlier.model_copy(update={"overrides": self.overrides, "override_texts": texts})
             images = prepared.images.by_instance if prepared.images else {}
-            stale = {one.instance for one in containers if images.get(one.instance, one.image) != one.image}
+            seats = [seat for one in containers for seat in one.seats]
+            stale = {one.instance for one in seats if images.get(one.instance, one.image) != one.image}
             if containers and layout.compose.is_file() and (state != earlier or self.overrides):
                 to = Converger(client, engine_host(), layout, lambda _: None, 0.0)
-                stale |= {one.instance for one in to.find_stale(state, containers)}
+                stale |= {name for one in to.find_stale(state, containers) for name in one.instances}
         found = diff(prepared.plan, observed(containers))
         by_files = override_changes(earlier.override_texts, texts, prepared.plan, state.project) if containers else ()
         moved = switched(earlier.synced, prepared.live) if containers else ()
@@ -216,9 +221,7 @@ class ComposeRuntime:
         plan = layout.read_plan()
         with _client() as client:
             one = choose_running(containers_of(client, layout), plan, name)
-        flags = ("--interactive", *(["--tty"] if terminal else []))
-        argv = ("docker", "exec", *flags, one.id, *(words or SHELL))
-        return Inside(replica=replica_id(one, plan), argv=argv, env=docker_environ(engine_host()))
+        return inside_container(one.id, replica_id(one, plan), words, terminal=terminal)
 
     def logs(self, home: Path, names: tuple[str, ...], *, follow: bool, tail: int) -> Iterator[str]:
         layout = Layout(home.resolve())
@@ -314,6 +317,12 @@ def _client() -> Iterator[docker.DockerClient]:
     require_engine(compose=False)
     with connect(engine_host()) as client:
         yield client
+
+
+def inside_container(id: str, replica: str, words: tuple[str, ...], *, terminal: bool) -> Inside:
+    flags = ("--interactive", *(["--tty"] if terminal else []))
+    argv = ("docker", "exec", *flags, id, *(words or SHELL))
+    return Inside(replica=replica, argv=argv, env=docker_environ(engine_host()))
 
 
 def _start_timeout(client: docker.DockerClient, plan: Plan, timeout: float | None, more: int = 0) -> float:

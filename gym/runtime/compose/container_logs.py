@@ -68,7 +68,7 @@ class _Follower:
             stream.close()
 
     def _look(self) -> bool:
-        """Does one run? Each that does is read, and so is each that is new."""
+        """Reads every container that runs or is new. True when one runs."""
         try:
             there = self._find()
         except GymError:  # none is there at this moment

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from gym import labels
 from gym.runtime.compose.plan_names import KnownPlan
 from gym.runtime.status import ReplicaState, ReplicaStatus
-from gym.wire.stack_names import CONSOLE, PORT, ROUTER, SANDBOX
+from gym.wire.stack_names import CONSOLE, PORT, ROUTER, SANDBOX, shared_port
 
 if TYPE_CHECKING:
     import docker
@@ -56,14 +58,29 @@ class Container:
     labels: dict[str, str] = field(default_factory=dict)
     created: float = 0.0  # seconds since the epoch
     published: tuple[int, ...] = ()  # ports of the host
+    seat: str = ""  # the one instance that is meant, of several in it
 
     @property
     def instance(self) -> str:
-        return self.labels.get(labels.INSTANCE, self.service)
+        return self.seat or self.labels.get(labels.INSTANCE, self.service)
 
     @property
     def digest(self) -> str:
-        return self.labels.get(labels.DIGEST, "")
+        return self._digests().get(self.seat, "") if self.seat else self.labels.get(labels.DIGEST, "")
+
+    @property
+    def seats(self) -> tuple[Container, ...]:
+        """Itself, or once for each of the instances that share it."""
+        return tuple(replace(self, seat=name) for name in self._digests()) or (self,)
+
+    @property
+    def instances(self) -> frozenset[str]:
+        return frozenset(one.instance for one in self.seats)
+
+    def _digests(self) -> dict[str, str]:
+        """Of instances that share it, by name."""
+        text = self.labels.get(labels.INSTANCES, "")
+        return dict(orjson.loads(text)) if text else {}
 
     @property
     def config_hash(self) -> str:
@@ -72,7 +89,7 @@ class Container:
 
     @property
     def url(self) -> str:
-        return f"http://{self.name}:{PORT}"
+        return f"http://{self.name}:{shared_port(self.seat) if self.seat else PORT}"
 
 
 @dataclass(frozen=True)
@@ -144,10 +161,28 @@ def state_of(container: Container, *, answers: bool = True) -> ReplicaState:
     return "healthy" if answers else "starting"
 
 
+def statuses_of(
+    container: Container, plan: KnownPlan | None, *, facts: Inspected | None = None, answers: bool = True
+) -> list[ReplicaStatus]:
+    """Of each instance in it."""
+    return [status_of(one, plan, facts=facts, answers=answers) for one in container.seats]
+
+
+def in_order(replicas: Iterable[ReplicaStatus]) -> tuple[ReplicaStatus, ...]:
+    """By name and number, also where several share a container."""
+
+    def key(one: ReplicaStatus) -> tuple[str, int]:
+        name, _, number = one.replica.rpartition("-")
+        return (name, int(number)) if number.isdecimal() else (one.replica, 0)
+
+    return tuple(sorted(replicas, key=key))
+
+
 def status_of(
     container: Container, plan: KnownPlan | None, *, facts: Inspected | None = None, answers: bool = True
 ) -> ReplicaStatus:
     service = plan.service(container.instance) if plan else None
+    facts = _facts_of_seat(container, facts)
     container = as_inspected(container, facts)
     return ReplicaStatus(
         instance=container.instance,
@@ -163,6 +198,19 @@ def status_of(
         else 0.0,
         detail=detail_of(container, facts, plan),
     )
+
+
+def _facts_of_seat(container: Container, facts: Inspected | None) -> Inspected | None:
+    """The health check of a shared container names the port of each instance that is not well; another one is well, or
+    it is the container that is not."""
+    if facts is None or not container.seat or not facts.health_output:
+        return facts
+    lines = [line.partition(": ") for line in facts.health_output.splitlines()]
+    if not all(port.isdecimal() for port, _, _ in lines):
+        return facts
+    own = "\n".join(what for port, _, what in lines if port == str(shared_port(container.seat)))
+    health = facts.health if own else facts.health.replace("unhealthy", "healthy")
+    return replace(facts, health_output=own, health=health)
 
 
 def _url_of(container: Container, plan: KnownPlan | None) -> str:
@@ -189,7 +237,10 @@ def replica_id(container: Container, plan: KnownPlan | None) -> str:
     service = plan.service(container.instance) if plan else None
     if service is None and container.service in (ROUTER, CONSOLE, SANDBOX):
         return container.service
-    return f"{service.slug if service else container.service}-{container.number}"
+    if service is None:
+        return f"{container.service}-{container.number}"
+    first = 0 if container.seat or not service.process else 1  # that one is in the shared container
+    return f"{service.slug}-{1 if container.seat else container.number + first}"
 
 
 def detail_of(container: Container, facts: Inspected | None, plan: KnownPlan | None = None) -> str:
@@ -220,13 +271,18 @@ def observed(containers: Iterable[Container]) -> Observed:
     from gym.plan.model import Observed, ObservedService  # noqa: PLC0415  (`gym ps` compares nothing)
 
     services: dict[str, ObservedService] = {}
-    for one in containers:
-        if one.service in (ROUTER, CONSOLE) or not one.digest or one.state not in ("running", "restarting"):
+    for container in containers:
+        if container.service in (ROUTER, CONSOLE) or container.state not in ("running", "restarting"):
             continue
-        earlier = services.get(one.instance)
-        count = earlier.replicas + 1 if earlier else 1
-        digest = one.digest if earlier is None or earlier.digest == one.digest else ""  # mixed: replace
-        services[one.instance] = ObservedService(digest=digest, replicas=count)
+        for one in container.seats:
+            if not one.digest:
+                continue
+            beside = container.instances - {one.instance}
+            earlier = services.get(one.instance)
+            count = earlier.replicas + 1 if earlier else 1
+            digest = one.digest if earlier is None or earlier.digest == one.digest else ""  # mixed: replace
+            beside |= earlier.beside or frozenset() if earlier else frozenset()
+            services[one.instance] = ObservedService(digest=digest, replicas=count, beside=beside)
     return Observed(services=services)
 
 

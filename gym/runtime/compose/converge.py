@@ -125,7 +125,7 @@ class Converger:
             self._until(lambda: staying <= self._routed(), LISTED_SECONDS)
         self._leave(one.name for one in leaving)
         if followed:
-            urls = {one.url for one in leaving}
+            urls = {seat.url for one in leaving for seat in one.seats}
             self._until(lambda: not urls & self._routed(), FOLLOW_SECONDS)
 
     def _until(self, holds: Callable[[], bool], seconds: float) -> None:
@@ -185,7 +185,7 @@ class Converger:
         for one in watch.containers():
             known = {ROUTER, CONSOLE, SANDBOX, *(each.name for each in watch.plan.sidecars)}
             known |= {each.name for each in watch.plan.services}
-            if {one.service, one.instance} & known and one.state in ("created", "exited"):
+            if {one.service, *one.instances} & known and one.state in ("created", "exited"):
                 with suppress(docker.errors.APIError):
                     self.client.api.start(one.id)
 
@@ -245,7 +245,7 @@ def containers_of(client: docker.DockerClient, layout: Layout) -> list[Container
 
 
 def _surplus(plan: Plan, containers: Iterable[Container]) -> list[Container]:
-    wanted = {one.name: one.replicas for one in plan.services}
+    wanted = {one.name: one.own_replicas for one in plan.services}  # what others share stays: Compose replaces it
     by_instance: dict[str, list[Container]] = {}
     for one in containers:
         if one.service not in (ROUTER, CONSOLE):
@@ -255,14 +255,16 @@ def _surplus(plan: Plan, containers: Iterable[Container]) -> list[Container]:
 
 def _staying_beside(containers: Iterable[Container], leaving: list[Container]) -> set[str]:
     """The healthy replicas that stay, of the instances whose others leave."""
-    gone, instances = {one.id for one in leaving}, {one.instance for one in leaving} - {ROUTER, CONSOLE, SANDBOX}
-    there = [one for one in containers if one.instance in instances and one.id not in gone]
-    return {one.url for one in there if one.health == "healthy"}
+    gone = {one.id for one in leaving}
+    instances = {name for one in leaving for name in one.instances} - {ROUTER, CONSOLE, SANDBOX}
+    there = [seat for one in containers if one.id not in gone and one.health == "healthy" for seat in one.seats]
+    return {seat.url for seat in there if seat.instance in instances}
 
 
 def _second_halves(plan: Plan, containers: Iterable[Container]) -> list[Container]:
     """Of each instance with several replicas: those with the higher numbers, which Compose gives out again."""
-    groups = [[one for one in containers if one.instance == service.name] for service in plan.services]
+    shared_first = sorted(containers, key=lambda one: one.seats == (one,))
+    groups = [[one for one in shared_first if service.name in one.instances] for service in plan.services]
     return [one for group in groups for one in group[(len(group) + 1) // 2 :]]
 
 

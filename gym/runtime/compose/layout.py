@@ -30,6 +30,7 @@ from gym.render.compose import (
     sandbox_secret,
 )
 from gym.render.compose_settings import launch_text, settings_files
+from gym.render.compose_shared import shared_files
 from gym.render.console_document import console_document
 from gym.render.override_file import adapt_override
 from gym.render.routes import next_discovery, router_text
@@ -203,7 +204,7 @@ def write_compose(layout: Layout, plan: Plan) -> bool:
     text = compose_text(layout.home, plan, state)
     write_saved(layout, plan, state)
     prepare_upstreams(layout.home, plan, mode=WRITABLE)
-    for name, settings in settings_files(plan, state.project).items():
+    for name, settings in (settings_files(plan, state.project) | shared_files(plan)).items():
         write_atomically(layout.home / name, settings, mode=SHARED)
     changed = write_atomically(layout.compose, text)
     write_wanted(layout.wanted, wanted_in(layout, plan))

@@ -13,6 +13,7 @@ class ServiceNames(NamedTuple):
     name: str
     slug: str
     implementation: str
+    process: str = ""
 
 
 class ListeningPort(NamedTuple):
@@ -51,7 +52,10 @@ def read_names(plan: Mapping[str, Any]) -> PlanNames:
     return PlanNames(
         plan["stack"],
         RouterAddress(router["host"], router["port"]),
-        tuple(ServiceNames(one["name"], one["slug"], one["implementation"]) for one in plan["services"]),
+        tuple(
+            ServiceNames(one["name"], one["slug"], one["implementation"], one.get("process", ""))
+            for one in plan["services"]
+        ),
         tuple(_sidecar(one) for one in plan.get("sidecars", ())),
     )
 

@@ -1,4 +1,7 @@
-"""Does a replica without a health check of its own answer: the router is asked."""
+"""Whether a replica without a health check of its own answers: the router is asked.
+
+By http.client, which `gym.engine` has loaded: httpx takes 75 ms to import, and a TLS context for each client.
+"""
 
 from __future__ import annotations
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
 from gym import labels
-from gym.runtime.compose.containers import PROJECT, Container, status_of
+from gym.runtime.compose.containers import PROJECT, Container, in_order, statuses_of
 from gym.runtime.compose.engine_reader import EngineReader, read_engine, unique
 from gym.runtime.compose.plan_names import PlanNames, read_names
 from gym.runtime.compose.router_probe import RouterProbe
@@ -31,13 +32,14 @@ def read_status(home: Path) -> StackStatus | None:
         return None
     probe = RouterProbe(plan, _token(home))
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        replicas = tuple(pool.map(lambda one: _replica(engine, probe, one), unique([*ours, *others])))
+        found = pool.map(lambda one: _replicas(engine, probe, one), unique([*ours, *others]))
+        replicas = in_order(chain.from_iterable(found))
     return StackStatus(stack=plan.stack, runtime="compose", router=probe.url, replicas=replicas)
 
 
-def _replica(engine: EngineReader, probe: RouterProbe, container: Container) -> ReplicaStatus:
+def _replicas(engine: EngineReader, probe: RouterProbe, container: Container) -> list[ReplicaStatus]:
     answers = probe.answers(container)
-    return status_of(container, probe.plan, facts=engine.inspect(container), answers=answers)
+    return statuses_of(container, probe.plan, facts=engine.inspect(container), answers=answers)
 
 
 def _names(plan: dict[str, Any]) -> PlanNames | None:

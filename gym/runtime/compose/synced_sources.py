@@ -1,7 +1,7 @@
 """Copies of servers' folders, for containers that read their sources from there: a change needs no build.
 
 A copy, for the folder itself may be private to its owner, hold secrets that no image gets, and be half saved when a
-container happens to start again.
+container happens to restart.
 """
 
 from __future__ import annotations

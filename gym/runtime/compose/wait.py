@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from gym.errors import NotUp, UserError
@@ -17,11 +18,12 @@ from gym.runtime.compose.containers import (
     Inspected,
     as_inspected,
     detail_of,
+    in_order,
     inspect,
     list_containers,
     replica_id,
     state_of,
-    status_of,
+    statuses_of,
 )
 from gym.runtime.compose.router_probe import RouterProbe
 from gym.runtime.lateness import EXITS, Late, ends_at_each_start, not_in_time
@@ -57,14 +59,14 @@ class StackHealth:
         """Only those that are not healthy are inspected."""
         wanted = list(containers)
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            replicas = tuple(pool.map(self._replica, wanted))
+            replicas = in_order(chain.from_iterable(pool.map(self._replicas, wanted)))
         return StackStatus(stack=self.plan.stack, runtime="compose", router=self.router.url, replicas=replicas)
 
-    def _replica(self, container: Container) -> ReplicaStatus:
+    def _replicas(self, container: Container) -> list[ReplicaStatus]:
         answers = self.router.answers(container)
         healthy = state_of(container, answers=answers) == "healthy"
         facts = None if healthy else inspect(self.client, container)
-        return status_of(container, self.plan, facts=facts, answers=answers)
+        return statuses_of(container, self.plan, facts=facts, answers=answers)
 
 
 def wait_until_healthy(
@@ -91,12 +93,13 @@ def wait_until_healthy(
         waiting = [one for one in status.replicas if one.container in expected and one.state != "healthy"]
         missing = expected - by_name.keys()
         if not waiting and not missing:
-            wait_for_routes(watch, {by_name[name].instance for name in expected}, deadline)
+            wait_for_routes(watch, {instance for name in expected for instance in by_name[name].instances}, deadline)
             return status
         for one in waiting:
             _give_up_on_early_exits(watch, by_name[one.container], one, status, len(waiting))
         if time.monotonic() > deadline:
-            raise _too_late(watch, [by_name[one.container] for one in waiting], missing, len(expected), timeout)
+            late = list({one.container: by_name[one.container] for one in waiting}.values())
+            raise _too_late(watch, late, missing, len(expected), timeout)
         time.sleep(LOOK_SECONDS)
 
 

@@ -135,7 +135,7 @@ def _end_with_parent(number: int) -> None:
 
 
 def _detach() -> None:
-    """The command sees its fork end, and what goes on is nobody's child."""
+    """The command sees its fork end; the process that goes on belongs to init."""
     if os.fork():
         os._exit(0)
 

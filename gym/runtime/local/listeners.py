@@ -14,7 +14,7 @@ from pathlib import Path
 from gym.errors import UserError
 from gym.runtime.local.warden import STORE
 
-BACKLOG = 2048
+BACKLOG = 65_535  # the kernel's own limit holds: net.core.somaxconn
 LOOPBACK = "127.0.0.1"
 SUPERVISOR = "gym.runtime.local.supervisor"  # the module that owns a stack, as it stands in a process list
 

@@ -154,7 +154,7 @@ class LocalStack:
         changes = {one.service: one.action for one in diff(order.plan, self.observed())}
         await self._bind_router(order)
         former, self.order = self.order, order
-        self._store.keep_order(order)  # from here on it happens, whichever process is killed
+        self._store.keep_order(order)  # from here on the change is carried out, also where this process is killed
         self._write_plan(order)
         self._members.bind(order.plan)
         surplus = await self._members.leave(set(self._members) - set(all_ids(order.plan)))
@@ -297,9 +297,9 @@ class LocalStack:
             log.error("the stack's files could not be looked after: %s", error)
             return
         if repaired:
-            log.warning("damaged or gone, written again: %s", ", ".join(str(one) for one in repaired))
+            log.warning("damaged or gone, rewritten: %s", ", ".join(str(one) for one in repaired))
         if self._publisher.has_other_folder() and ROUTER in self._members:
-            log.warning("the router watches a folder that is gone: it starts again")
+            log.warning("the router watches a folder that is gone: it restarts")
             self._members[ROUTER].restart()
 
     def _adopt(self, parts: OrderedParts, name: str, found: Adopted, digest: str) -> None:

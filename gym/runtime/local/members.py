@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from gym.plan.model import Observed, ObservedService, Plan, SandboxPlan, Service, Sidecar
-from gym.plan.shared_processes import processes_of
+from gym.plan.shared_processes import processes_of, shared_processes
 from gym.render.launch_document import Address
 from gym.runtime.local.child_process import Adopted, ProcessSpec
 from gym.runtime.local.fd_store import FdStore
@@ -115,7 +115,7 @@ class Members:
         """With these in it; the sockets of those that are in no process any more are closed."""
         process = self._processes[spec.id]
         before = process.seats
-        if [one.role.replica for one in before] != [one.replica for one in roles]:
+        if [one.role for one in before] != list(roles):
             process.reseat(self._seats(roles))
         process.restart(spec)
         for seat in before:
@@ -175,10 +175,12 @@ class Members:
 def observe(plan: Plan, members: Members) -> Observed:
     """What processes were made from, not what was asked for: a change may have come to half of them."""
     process_of = {replica: process for process, replicas in processes_of(plan).items() for replica in replicas}
-    found = {
-        one.name: _observed(one, [(replica, process_of[replica]) for replica in one.replica_ids()], members)
-        for one in plan.services
-    }
+    shared = {process: frozenset(one.name for one in each) for process, each in shared_processes(plan).items()}
+    found = {}
+    for one in plan.services:
+        observed = _observed(one, [(replica, process_of[replica]) for replica in one.replica_ids()], members)
+        beside = shared.get(one.process, frozenset()) - {one.name}
+        found[one.name] = observed.model_copy(update={"beside": beside})
     found |= {one.name: _observed(one, [(one.slug, one.slug)], members) for one in plan.sidecars}
     if plan.sandbox is not None:
         found[SANDBOX] = _observed(plan.sandbox, [(SANDBOX, SANDBOX)], members)

@@ -42,7 +42,7 @@ class Remains:
 
 
 def read_remains(home: Home) -> Remains:
-    """Read before anything is written again."""
+    """Read before anything is rewritten."""
     record = read_record(home)
     try:
         found = Discovery.model_validate_json(home.discovery.read_bytes())

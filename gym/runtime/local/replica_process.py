@@ -62,7 +62,7 @@ class ReplicaRole:
     implementation: str
     health_path: str = "/healthz"
     wrong: frozenset[int] = ONLY_OK  # statuses that mean it is not healthy
-    binds: bool = False  # it is no server of ours: it is given its port
+    binds: bool = False  # it is not a server of ours: it is given its port
     check: HealthCheck | None = None  # instead of a GET
 
 
@@ -211,7 +211,7 @@ class ReplicaProcess:
             self.early_exits += self._healthy_since is None
             if self._was_well_long():
                 delay = BACKOFF_FIRST
-            log.warning("%s: %s; it starts again in %.1f s", self.spec.id, why, delay)
+            log.warning("%s: %s; it restarts in %.1f s", self.spec.id, why, delay)
             self._set("restarting", why)
             await self._back_off(delay, why)
             delay = BACKOFF_FIRST if self._order.is_set() else min(delay * 2, BACKOFF_MOST)

@@ -13,7 +13,7 @@ from pathlib import Path
 from gym import labels
 from gym.errors import GymError, NotUp, UserError
 from gym.plan.model import Plan
-from gym.plan.shared_processes import share_processes
+from gym.plan.shared_processes import share_processes, tell_shared
 from gym.programs import find_program
 from gym.runtime.gpus import check_gpus, count_gpus
 from gym.runtime.local.early_supervisor import EARLY
@@ -90,12 +90,12 @@ def end(home: Path) -> bool:
 def prepare(plan: Plan, secrets: Mapping[str, str], facts: SandboxFacts) -> Prepared:
     """The provider of sandboxes is all that a plan leaves open here. Pure."""
     plan = share_processes(plan, secrets)
-    live = tuple(one.name for one in plan.services)
+    notices, live = tell_shared(plan, "process"), tuple(one.name for one in plan.services)
     if plan.sandbox is None:
-        return Prepared(plan=plan, secrets=dict(secrets), live=live)
+        return Prepared(plan=plan, secrets=dict(secrets), notices=notices, live=live)
     provider, notice = choose_provider(plan.sandbox, facts)
     chosen = plan.model_copy(update={"sandbox": plan.sandbox.model_copy(update={"provider": provider})})
-    return Prepared(plan=chosen, secrets=dict(secrets), notices=(notice,), live=live)
+    return Prepared(plan=chosen, secrets=dict(secrets), notices=(notice, *notices), live=live)
 
 
 def _apply(home: Home, order: StackOrder, on_status: OnStatus, timeout: float | None, *, fresh: bool) -> StackStatus:

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import resource
 import signal
 import socket
 import sys
@@ -22,6 +21,7 @@ import orjson
 from pydantic import ValidationError
 
 from gym.errors import GymError, InfraError, NotUp
+from gym.http.open_files import raise_limit
 from gym.runtime.identity import Identity, identify
 from gym.runtime.local.child_process import Reaper
 from gym.runtime.local.control import bind_control, error_to_dict
@@ -38,7 +38,6 @@ LONGEST_LINE = 256 * 1024 * 1024  # an order holds a whole plan
 FIRST_ORDER_WITHIN = 10.0  # a command killed between starting us and its order needs us no more
 HEARTBEAT = 1.0
 LOOK_FOR_HOME_EVERY = 2.0
-MAX_FILES = 65535
 
 log = logging.getLogger("gym.supervisor")
 
@@ -49,7 +48,7 @@ def main(argv: list[str]) -> int:
     store = open_store(argv)
     listener = socket.socket(fileno=store.kept.get("control", CONTROL_FD))
     listener.set_inheritable(False)
-    _allow_files()
+    raise_limit()  # children inherit it; thousands of rollouts in flight are thousands of sockets
     with only_supervisor(home) as alone:
         if not alone:
             log.error("another supervisor holds %s", home.supervisor_lock)
@@ -252,7 +251,7 @@ class ControlServer:
                 await self.open(listener)
                 self._store.keep_control(listener)
                 self._pid_file.set_control(str(self._path))
-                log.warning("the control socket was gone: made again")
+                log.warning("the control socket was gone: recreated")
             except (OSError, GymError) as error:
                 log.error("commands cannot reach the supervisor: %s", error)
 
@@ -296,15 +295,6 @@ async def _expect_order(desk: Desk) -> None:
     await asyncio.sleep(FIRST_ORDER_WITHIN)
     if not desk.asked:
         desk.over.set()
-
-
-def _allow_files() -> None:
-    """Children inherit it; thousands of rollouts in flight are thousands of sockets."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
-    if soft < wanted:
-        with contextlib.suppress(OSError, ValueError):  # macOS has a limit below its own hard one
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 if __name__ == "__main__":

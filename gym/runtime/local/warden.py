@@ -19,7 +19,7 @@ import time
 
 CONTROL_FD = 3
 PR_SET_CHILD_SUBREAPER = 36
-KEPT, STORE, AFTER, FIRST = "--kept", "--shelf", "--after", "--first"
+KEPT, STORE, AFTER, FIRST = "--kept", "--store", "--after", "--first"
 ORDER = "order"  # the name under which the supervisor keeps what the stack is to be
 SILENT_SECONDS = 30.0  # the supervisor beats every second; one that was stopped or hangs is replaced
 MAX_ENDS, WITHIN = 5, 60.0  # then it fails at each start; `gym up` and `gym down` find the servers
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
             return abs(code)
         ends = [one for one in ends if time.monotonic() - one < WITHIN] + [time.monotonic()]
         if len(ends) >= MAX_ENDS:
-            _say(f"the supervisor ended {len(ends)} times in {WITHIN:g} s: it is not started again")
+            _say(f"the supervisor ended {len(ends)} times in {WITHIN:g} s: it is not restarted")
             return 1
         _say(f"the supervisor ended ({code}): another one carries on")
         time.sleep(0.05 * len(ends))

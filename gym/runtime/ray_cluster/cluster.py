@@ -9,7 +9,7 @@ import sys
 from typing import Any, Final
 
 from gym.errors import InfraError, UserError
-from gym.runtime.ray_cluster.room_on_nodes import missing_room
+from gym.runtime.ray_cluster.room_on_nodes import grows, missing_room
 
 INSTALL: Final = "Install it beside gym, at the version of the cluster: pip install 'compose-gym[ray]'"
 CONNECT_SECONDS: Final = 5.0
@@ -63,15 +63,19 @@ def explain_refusal(words: str, where: str) -> UserError:
     return UserError(f"no connection to the Ray cluster at {where}: {facts}", "How it is: ray status")
 
 
-def check_room(ray: Any, orders: list[dict[str, Any]]) -> None:
-    """An actor that the nodes could never hold would wait for ever. What is busy now is only waited for, and said."""
+def check_room(ray: Any, orders: list[dict[str, Any]]) -> bool:
+    """True where the cluster's autoscaler has to add nodes. Without one, an actor that the nodes could never hold would
+    wait for ever. What is busy now is only waited for, and said."""
     instance, missing = missing_room(orders, [one["Resources"] for one in ray.nodes() if one["Alive"]])
-    if missing:
-        raise UserError(
-            f"{instance} {missing}.",
-            f"Ask for less (`cpus`, `memory`, `gpus`, `replicas`, `ray:` of {instance}), or add a node:"
-            " ray start --address=HEAD:6379",
-        )
+    if not missing:
+        return False
+    if grows(ray.experimental.internal_kv._internal_kv_get):
+        return True
+    raise UserError(
+        f"{instance} {missing}.",
+        f"Ask for less (`cpus`, `memory`, `gpus`, `replicas`, `ray:` of {instance}), or add a node:"
+        " ray start --address=HEAD:6379",
+    )
 
 
 def group_ids(ray: Any, names: set[str]) -> dict[str, str]:

@@ -117,7 +117,7 @@ class RayRuntime:
     def reload(
         self, home: Path, prepared: Prepared, names: tuple[str, ...], on_status: OnStatus, *, timeout: float | None
     ) -> StackStatus:
-        """A file that is no source by its name, a prompt say, changes no digest; it changes the pack."""
+        """A file that is not a source by its name, a prompt say, changes no digest; it changes the pack."""
         return self.up(home, prepared, on_status, timeout=timeout)
 
     def scale(

@@ -58,7 +58,7 @@ class RayStack:
             return None
 
     def make_keeper(self) -> Any:
-        """On the head node, which the cluster does not outlive; Ray makes it again where its worker is lost."""
+        """On the head node, which the cluster does not outlive; Ray recreates it where its worker is lost."""
         for module in (node_files, room_on_nodes, server_actor, stack_keeper):
             self.ray.cloudpickle.register_pickle_by_value(module)
         tools = {name: getattr(node_files, name) for name in ("node_cache", "unpack", "make_toolkit", "logs_folder")}

@@ -40,7 +40,7 @@ from gym.runtime.ray_cluster.host_files import write_first_files, write_state
 from gym.runtime.ray_cluster.host_order import HostOrder, StackState, read_host_order, read_state, url_to_address
 from gym.venvs import cache_dir
 
-BACKLOG = 2048
+BACKLOG = 65_535  # the kernel's own limit holds: net.core.somaxconn
 IDENTITY = frozenset({"instance", "replica", "type", "implementation"})  # the keeper has them from the plan
 
 
@@ -80,7 +80,7 @@ class ReplicaHost:
             member, spec = await self._prepare()
         except (GymError, OSError) as error:
             self._tell(str(error), state="unhealthy")
-            self.ended.set()  # and its actor tries it again: a port may be in use for a moment only
+            self.ended.set()  # and its actor retries it: a port may be in use for a moment only
             return
         world = World(self._reaper, lambda *_: None, lambda _: None, self._changed)
         hand_over = self._order.role != "server" or not binds_itself(self._order.service)

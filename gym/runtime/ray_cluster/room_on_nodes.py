@@ -8,10 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 GONE = "REMOVED"
+AUTOSCALER_STATUS = b"__autoscaling_status"  # in Ray's own store, of its first autoscaler
+AUTOSCALER_2, AUTOSCALER_2_SPACE = b"__autoscaler_v2_enabled", b"__autoscaler"
 ROUNDING = 1e-6  # of amounts such as 0.1, which are added
 
 Amounts = Mapping[str, float]
@@ -47,9 +49,9 @@ def missing_places(asked: Amounts, count: int, strategy: str, nodes: Sequence[Am
     return ""
 
 
-def why_it_waits(order: Order, nodes: Sequence[Amounts], free: Amounts) -> str:
+def why_it_waits(order: Order, nodes: Sequence[Amounts], free: Amounts, *, growing: bool = False) -> str:
     """Of a replica that Ray has not placed: what would have to be free, or to be there at all."""
-    if never := what_no_node_has(order, nodes):
+    if never := what_no_node_has(order, nodes, growing=growing):
         return never
     asked = order["asks"]
     short = {key: amount for key, amount in asked.items() if free.get(key, 0) + ROUNDING < amount}
@@ -59,16 +61,29 @@ def why_it_waits(order: Order, nodes: Sequence[Amounts], free: Amounts) -> str:
     return f"Ray has not placed it yet: it asks for {amounts(asked)}, and no node has all of that free"
 
 
-def what_no_node_has(order: Order, nodes: Sequence[Amounts]) -> str:
-    """After a node was lost; "" where Ray can place it."""
+def what_no_node_has(order: Order, nodes: Sequence[Amounts], *, growing: bool = False) -> str:
+    """After a node was lost, or before one was added; "" where Ray can place it."""
     group = order["options"].get("own_group", {})
     never = missing_places(order["asks"], group.get("count", 1), group.get("strategy", ""), nodes)
     alone = "placement_group" not in order["options"]
-    return f"{order['instance']} {never}: it starts when such a node joins" if never and alone else ""
+    starts = "Ray's autoscaler is asked for one" if growing else "it starts when such a node joins"
+    return f"{order['instance']} {never}: {starts}" if never and alone else ""
 
 
 def amounts(found: Amounts) -> str:
     return ", ".join(f"{key} {value:g}" for key, value in found.items())
+
+
+def grows(get: Callable[..., bytes | None]) -> bool:
+    """Whether the cluster adds nodes for what waits. `get` reads Ray's own store.
+
+    A cluster that was put together by hand has an autoscaler, too, which only counts: each node is a type of its own.
+    """
+    if get(AUTOSCALER_2, namespace=AUTOSCALER_2_SPACE) == b"1":
+        return True
+    status = json.loads(get(AUTOSCALER_STATUS) or b"{}")
+    types = (status.get("autoscaler_report") or {}).get("node_type_mapping") or {}
+    return any(type != f"node_{node}" for node, type in types.items())
 
 
 # Placement groups that the stack makes

@@ -13,9 +13,17 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from gym.runtime.ray_cluster.room_on_nodes import group_name, own_group, remove_groups, what_no_node_has, why_it_waits
+from gym.runtime.ray_cluster.room_on_nodes import (
+    group_name,
+    grows,
+    own_group,
+    remove_groups,
+    what_no_node_has,
+    why_it_waits,
+)
 
 KEEPER = "keeper"
 STEP_SECONDS = 0.4
@@ -50,7 +58,7 @@ class StackKeeper:
         self._looks: dict[str, tuple[Any, float]] = {}  # a look that was asked for, and when
         self._seen: dict[str, Seen] = {}
         self._leaving: dict[str, float] = {}  # since when
-        self._rolling: set[str] = set()  # these drain and are made again
+        self._rolling: set[str] = set()  # these drain and are recreated
         self._drains: dict[str, Any] = {}
         self._to_restart: list[str] = []
         self._restarting: dict[str, Any] = {}  # replica -> the pid that shall go
@@ -72,7 +80,7 @@ class StackKeeper:
         return self._wanted
 
     def restart(self, ids: list[str]) -> None:
-        """Each drains and starts again on its own address, one of an instance at a time."""
+        """Each drains and restarts on its own address, one of an instance at a time."""
         with self._lock:
             self._to_restart += [one for one in ids if one not in self._to_restart]
 
@@ -168,7 +176,7 @@ class StackKeeper:
             self._try("placement groups", self._remove_groups, orders)
 
     def _roll(self, orders: dict[str, Order]) -> None:
-        """What was made from something else is made again, while the others of its instance serve."""
+        """What was made from something else is recreated, while the others of its instance serve."""
         for id, order in orders.items():
             seen = self._seen.get(id, {})
             if id in self._rolling:
@@ -246,27 +254,24 @@ class StackKeeper:
         except self._ray.exceptions.ActorUnavailableError:
             self._silent(id)
         except self._ray.exceptions.RayActorError as error:
-            self._actors.pop(id, None)  # it was killed for good: the next step makes it again
+            self._actors.pop(id, None)  # it was killed for good: the next step recreates it
             self._seen[id] = {"state": "restarting", "detail": str(error).strip().splitlines()[0]}
 
     def _silent(self, id: str) -> None:
         """Its node is gone, or Ray has found no place for it yet. It is out of the routes before Ray is asked why."""
         before = self._seen.get(id)
         if before is None or before.get("unplaced"):
-            why = self._no_room(id, self._why_it_waits)
+            why = self._no_room(id, partial(why_it_waits, free=self._ray.available_resources()))
             self._seen[id] = {"state": "starting", "detail": why, "unplaced": True}
             return
-        again = "its actor gives no answer; Ray makes it again elsewhere"
+        again = "its actor gives no answer; Ray recreates it elsewhere"
         self._seen[id] = {**before, "state": "restarting", "detail": again}
         self._seen[id]["detail"] = self._no_room(id, what_no_node_has) or again
 
     def _no_room(self, id: str, say: Callable[..., str]) -> str:
         order = next((one for one in self._wanted["orders"] if one["id"] == id), None)
         nodes = [one["Resources"] for one in self._ray.nodes() if one["Alive"]]
-        return say(order, nodes) if order else ""
-
-    def _why_it_waits(self, order: Order, nodes: list[dict[str, float]]) -> str:
-        return why_it_waits(order, nodes, self._ray.available_resources())
+        return say(order, nodes, growing=grows(self._kv._internal_kv_get)) if order else ""
 
     # What the others are sent
 

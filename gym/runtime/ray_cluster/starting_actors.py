@@ -28,6 +28,7 @@ from gym.runtime.status import OnStatus, StackStatus
 from gym.venvs import cache_dir
 
 LOOK_EVERY = 0.3
+GROW_SECONDS = 900.0  # in which a cluster that grows has to have its nodes: a cloud takes minutes for one
 PEER_FILE = "peer-token"
 LOG_LINES = 20
 
@@ -51,7 +52,7 @@ def start_actors(home: Path, prepared: Prepared, on_status: OnStatus, *, timeout
             environ={labels.ENV_RESULTS: str(results_folder(os.environ.get(labels.ENV_RESULTS, ""), place.path))},
             router_secrets=_router_secrets(prepared),
         )
-        check_room(stack.ray, actor_orders(plan, inputs))
+        grown = check_room(stack.ray, actor_orders(plan, inputs))
         before = stack.look()
         if before:
             refuse_other_groups(Plan.model_validate(before["plan"]), plan)
@@ -62,7 +63,8 @@ def start_actors(home: Path, prepared: Prepared, on_status: OnStatus, *, timeout
             plan = _with_port(stack, keeper, plan, before)
             orders = actor_orders(plan, inputs)
             stack.ask(keeper.want.remote(_wanted(plan, orders)))
-            return wait_for(stack, plan, on_status, timeout, lambda seen: _is_up(seen, orders))
+            max_seconds = timeout or (GROW_SECONDS if grown else None)
+            return wait_for(stack, plan, on_status, max_seconds, lambda seen: _is_up(seen, orders))
         except KeyboardInterrupt:
             if before is None:
                 with ignore_interrupts():
@@ -79,14 +81,15 @@ def scale_actors(home: Path, replicas: Mapping[str, int], on_status: OnStatus, t
     if keeper is None or not wanted["orders"]:
         raise not_running(home)
     orders = scaled_orders(wanted, replicas)
-    check_room(stack.ray, orders)
+    grown = check_room(stack.ray, orders)
     plan = Plan.model_validate(wanted["plan"])
     services = tuple(one.model_copy(update={"replicas": replicas.get(one.name, one.replicas)}) for one in plan.services)
     refuse_other_groups(plan, plan.model_copy(update={"services": services}))
     plan = plan.model_copy(update={"services": services})
     with one_command(prepare_home(home)):
         stack.ask(keeper.want.remote(_wanted(plan, orders)))
-        return wait_for(stack, plan, on_status, timeout, lambda seen: _is_up(seen, orders))
+        max_seconds = timeout or (GROW_SECONDS if grown else None)
+        return wait_for(stack, plan, on_status, max_seconds, lambda seen: _is_up(seen, orders))
 
 
 def refuse_other_groups(before: Plan, after: Plan) -> None:
@@ -182,7 +185,7 @@ def _check_router(stack: RayStack, plan: Plan) -> None:
 
 
 def _with_port(stack: RayStack, keeper: Any, plan: Plan, before: Look | None) -> Plan:
-    """A router that is made again, on another worker, listens where it did."""
+    """A router that is recreated, on another worker, listens where it did."""
     if plan.router.port:
         return plan
     had = Plan.model_validate(before["plan"]).router if before else None

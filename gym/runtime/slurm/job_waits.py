@@ -19,6 +19,7 @@ from gym.runtime.status import OnStatus, StackStatus
 
 LOOK_EVERY: Final = 0.3
 ASK_EVERY: Final = 1.0  # the cluster's controller answers everybody
+FOLLOW_EVERY: Final = 5.0  # as above, for as long as a person reads a log
 LAST_LINES: Final = 15
 
 
@@ -50,7 +51,7 @@ def wanted_cores(job: JobNote) -> int:
 
 
 def status_of(plan: Plan, facts: JobFacts, seen: SeenJob | None) -> StackStatus:
-    """A job that waits, or was queued again, has no replica yet, whatever an earlier run of it has left."""
+    """A job that waits, or was requeued, has no replica yet, whatever an earlier run of it has left."""
     if seen is not None and is_of(facts, seen):
         return seen.status
     before = status_before(plan, "slurm", {one.name: facts.words() for one in plan.services})
@@ -71,6 +72,22 @@ def job_ended(shared: SharedFolder, facts: JobFacts) -> InfraError:
     words = "\n".join(tail_from(log, 0, LAST_LINES))
     why = f" ({drained})" if (drained := shared.drained()) else ""
     return InfraError(f"{facts.words()}{why}:\n{words or '(its log is empty)'}", "All of it: gym logs supervisor")
+
+
+class JobWatch:
+    """Whether a stack's job is alive, for who looks at its files more often than its cluster should be asked."""
+
+    def __init__(self, shared: SharedFolder) -> None:
+        self._shared = shared
+        self._asked = float("-inf")
+        self._alive = False
+
+    def is_alive(self) -> bool:
+        now = time.monotonic()
+        if now - self._asked >= FOLLOW_EVERY:
+            job = self._shared.job()
+            self._asked, self._alive = now, job is not None and job_facts(job.id).alive
+        return self._alive
 
 
 def _facts(job: str) -> Iterator[JobFacts]:

@@ -30,12 +30,12 @@ from gym.runtime.local.start_waits import wait_routed
 from gym.runtime.slurm.job_view import JobView
 from gym.runtime.slurm.node_stack import GPUS, Neighbours, NodeSeat, NodeStack, leads
 from gym.runtime.slurm.shared_folder import JobRun, NodeReport, SeenJob, SharedFolder, WantedJob
-from gym.runtime.slurm.slurm_programs import node_address, node_names
 from gym.venvs import cache_dir
 
 LOOK_EVERY: Final = 0.3  # some small files of a shared file system
 WRITE_EVERY: Final = 1.0  # where nothing changed
 ROTATE_EVERY: Final = 10.0
+NODES: Final = "GYM_SLURM_NODES"
 FROM_NODE: Final = ("TMPDIR", "HOSTNAME", GPUS)  # what Slurm says there, not the user's shell
 
 log = logging.getLogger("gym.node")
@@ -60,12 +60,14 @@ def main(argv: list[str]) -> int:
 
 
 def take_seat(environ: Mapping[str, str]) -> NodeSeat:
-    names = node_names(environ["SLURM_JOB_NODELIST"])
+    """By what Slurm says to each task, and the batch script of all nodes."""
+    nodes = [line.partition(" ")[::2] for line in environ[NODES].splitlines()]
+    rank = int(environ["SLURM_PROCID"])
     return NodeSeat(
         run=JobRun(job=environ["SLURM_JOB_ID"], attempt=int(environ.get("SLURM_RESTART_COUNT") or 0)),
-        rank=int(environ["SLURM_PROCID"]),
-        name=names[int(environ["SLURM_PROCID"])],
-        peers=tuple(socket.gethostbyname(node_address(name)) for name in names),
+        rank=rank,
+        name=nodes[rank][0],
+        peers=tuple(socket.gethostbyname(address or name) for name, address in nodes),
         gpus=tuple(one for one in environ.get(GPUS, "").split(",") if one),
     )
 
@@ -129,7 +131,7 @@ class NodeAgent:
         return True
 
     async def end(self) -> None:
-        """What was published stays: should the job be queued again, callers go on where they were."""
+        """What was published stays: should the job be requeued, callers go on where they were."""
         await self._stack.stop()
 
     def _is_over(self) -> bool:

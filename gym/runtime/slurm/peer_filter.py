@@ -1,6 +1,6 @@
 """Who may connect to a server that listens on a node's address: the nodes of its own job alone.
 
-The kernel drops the rest before a connection exists, whichever program listens. Linux alone has this.
+The kernel drops the rest before a connection exists, for every program that listens. Only Linux has this.
 """
 
 from __future__ import annotations

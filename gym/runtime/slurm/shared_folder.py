@@ -54,7 +54,7 @@ class JobNote(Document):
 
 
 class JobRun(Document):
-    """One run of a job: a job that is queued again has another one."""
+    """One run of a job: a job that is requeued has another one."""
 
     job: str
     attempt: int
@@ -113,9 +113,6 @@ class SharedFolder:
 
     def write_job(self, job: JobNote) -> None:
         self._write(SLURM_JOB, job)
-
-    def forget_job(self) -> None:
-        (self.path / SLURM_JOB).unlink(missing_ok=True)
 
     def run(self) -> JobRun | None:
         return self._read("run.json", JobRun)

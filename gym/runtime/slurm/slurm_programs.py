@@ -41,7 +41,7 @@ class JobFacts(Value):
     reason: str = ""
     nodes: str = ""
     exit_code: str = ""
-    attempt: int = 0  # how often it was queued again
+    attempt: int = 0  # how often it was requeued
 
     @property
     def waits(self) -> bool:
@@ -110,17 +110,6 @@ def cancel(job: str) -> None:
     except ProgramFailed as error:
         if "Invalid job id" not in error.output:
             raise InfraError(f"job {job} could not be cancelled: {_last(error)}", f"scancel {job}") from error
-
-
-def node_names(job_nodes: str) -> tuple[str, ...]:
-    """`n[1-2]` as it is meant, in the order of the job's tasks."""
-    return tuple(_ask("scontrol", "show", "hostnames", job_nodes).split())
-
-
-def node_address(name: str) -> str:
-    """What the cluster knows a node by: a name or an address."""
-    found = dict(_FIELD.findall(_ask("scontrol", "show", "node", "--oneliner", name)))
-    return found.get("NodeAddr") or name
 
 
 def _ask(*argv: str) -> str:

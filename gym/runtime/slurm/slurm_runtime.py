@@ -19,7 +19,7 @@ from gym.runtime.preparing import reload_changed
 from gym.runtime.protocol import Inside, Prepared
 from gym.runtime.runtime_names import RuntimeName
 from gym.runtime.slurm.beside_node import inside_argv
-from gym.runtime.slurm.job_waits import status_of
+from gym.runtime.slurm.job_waits import JobWatch, status_of
 from gym.runtime.slurm.shared_folder import JobNote, SharedFolder, WantedJob
 from gym.runtime.slurm.slurm_programs import JobFacts, job_facts
 from gym.runtime.slurm.starting_job import change_job, end_job, prepare_job, start_job
@@ -72,8 +72,8 @@ class SlurmRuntime:
         return inside_argv(home.resolve(), job.id, report.node, replica, words, terminal=terminal)
 
     def logs(self, home: Path, names: tuple[str, ...], *, follow: bool, tail: int) -> Iterator[str]:
-        shared = _shared(home)
-        return read_logs(Home(home.resolve()), names, follow=follow, tail=tail, runs=lambda: _runs(shared))
+        watch = JobWatch(_shared(home))
+        return read_logs(Home(home.resolve()), names, follow=follow, tail=tail, runs=watch.is_alive)
 
     def restart(self, home: Path, names: tuple[str, ...], on_status: OnStatus, *, timeout: float | None) -> StackStatus:
         with one_command(Home(home.resolve())):
@@ -112,11 +112,6 @@ def _next(wanted: WantedJob, **changes: object) -> WantedJob:
 
 def _shared(home: Path) -> SharedFolder:
     return SharedFolder(home.resolve())
-
-
-def _runs(shared: SharedFolder) -> bool:
-    job = shared.job()
-    return job is not None and job_facts(job.id).alive
 
 
 def _running(home: Path) -> tuple[SharedFolder, JobNote, WantedJob, JobFacts]:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import docker
 
 ENDED: Final = frozenset({"failed", "rejected", "complete", "orphaned"})
-ON_ITS_WAY: Final = frozenset({"new", "pending", "assigned", "accepted", "preparing", "ready", "starting"})
 # Not where it may run: a registry that was asked changes that, and replaces nothing.
 COMPARED: Final = ("ContainerSpec", "Resources", "ForceUpdate")
 Task = Mapping[str, Any]
@@ -60,7 +59,7 @@ def find_replicas(client: docker.DockerClient, layout: Layout) -> list[SwarmRepl
 
 
 def homes_on_swarm(client: docker.DockerClient) -> list[Path]:
-    """Of this user's stacks; none where this engine is no manager of a Swarm."""
+    """Of this user's stacks; none where this engine is not a manager of a Swarm."""
     if not (client.info().get("Swarm") or {}).get("ControlAvailable"):
         return []
     api: Any = client.api

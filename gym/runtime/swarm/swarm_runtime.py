@@ -22,7 +22,7 @@ from gym.render.compose import ROUTER_IMAGE
 from gym.render.host_urls import find_host_urls
 from gym.render.swarm import SwarmFacts, check_for_swarm, swarm_file
 from gym.runtime.compose.choice import check_instances, choose, choose_running
-from gym.runtime.compose.compose_runtime import SHELL, ComposeRuntime
+from gym.runtime.compose.compose_runtime import ComposeRuntime, inside_container
 from gym.runtime.compose.container_logs import follow_logs, read_logs
 from gym.runtime.compose.containers import Container, observed, replica_id
 from gym.runtime.compose.free_port import with_free_port
@@ -139,9 +139,7 @@ class SwarmRuntime:
                 "engine reaches its own containers alone.",
                 f"There: docker exec -it {replica.container_id[:12]} sh",
             )
-        flags = ("--interactive", *(["--tty"] if terminal else []))
-        argv = ("docker", "exec", *flags, replica.container_id, *(words or SHELL))
-        return Inside(replica=replica_id(one, plan), argv=argv, env=docker_environ(engine_host()))
+        return inside_container(replica.container_id, replica_id(one, plan), words, terminal=terminal)
 
     def logs(self, home: Path, names: tuple[str, ...], *, follow: bool, tail: int) -> Iterator[str]:
         layout = Layout(home.resolve())

@@ -1,7 +1,7 @@
 """A limit on the CPU time of code that runs in the event loop: pure Python that never ends is interrupted.
 
 Its timer counts wall time and looks at the thread's CPU time when it rings, so a busy machine changes no reward: the
-time for which others had the core is no waiting. The watchdog keeps its own timers. What holds the interpreter's lock
+time for which others had the core is not waiting. The watchdog keeps its own timers. What holds the interpreter's lock
 for ever is left to it.
 """
 

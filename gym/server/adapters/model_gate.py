@@ -20,7 +20,8 @@ import orjson
 from gym.http.pool import Reply
 from gym.labels import HEADER_ERROR
 from gym.server.adapters.play_tools import PlayLimits
-from gym.server.asgi import Answer, Receive, Scope, Send, read_body, send_answer
+from gym.server.asgi import Answer, Receive, Scope, Send, send_answer
+from gym.server.request_body import read_body
 from gym.server.rollout_client import RolloutClient
 from gym.wire.failures import RolloutError, error_from_reply
 from gym.wire.json_text import write_json
@@ -225,4 +226,4 @@ async def _wait_gone(receive: Receive) -> None:
         pass
 
 
-NOT_AGAIN: Final = ((b"x-should-retry", b"false"),)  # what the makers' own clients look at before they try again
+NOT_AGAIN: Final = ((b"x-should-retry", b"false"),)  # what the makers' own clients look at before they retry

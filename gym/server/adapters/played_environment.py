@@ -48,7 +48,7 @@ class PlayedEnvironment(ResourcesServer[None]):
         """What the policy causes is a reward; raise `RolloutError` for what it cannot cause."""
         raise NotImplementedError(f"{type(self).__name__} has no play")
 
-    async def verify(self, rollout: VerifyRequest) -> Mapping[str, Any] | float:
+    async def verify(self, rollout: Any) -> Mapping[str, Any] | float:
         return judge_unplayed(rollout, f"{self.name} judges where it plays: its agent is play_agent")
 
     def routes(self) -> list[Route]:

@@ -177,7 +177,7 @@ class TextEnvironment(GymnasiumServer[Game[E]], Generic[E]):
         return {"observation": state.shown, **tools}
 
     async def verify(self, rollout: VerifyRequest, state: Episode[Game[E]] | None = None) -> EpisodeScore:
-        """What the session's episode has earned; the rollout is played again where nothing was played in it."""
+        """What the session's episode has earned; the rollout is replayed where nothing was played in it."""
         if state is not None and state.failure:
             raise state.failure
         if state is None or not state.state.turns:
@@ -189,7 +189,7 @@ class TextEnvironment(GymnasiumServer[Game[E]], Generic[E]):
         return super().routes() + acting
 
     async def _on_reverify_mode(self, _: Call) -> Answer:
-        """A second model may say something else when a rollout is played again."""
+        """A second model may say something else when a rollout is replayed."""
         return json_answer("unsupported" if self.config.opponent else self.reverify_mode)
 
     async def _on_act(self, call: Call) -> Answer:

@@ -81,7 +81,7 @@ class ToolEnvironment(ResourcesServer[ToolSession[S]], Generic[S]):
     def __init__(self, config: ToolEnvironmentConfig, settings: Settings) -> None:
         super().__init__(config, settings)
         self._seed = Hook.of(self.seed, Hook.of(self.open, Row).model)
-        self._known: set[str] = set()  # every name that a session's tool has had: what else is asked for is no route
+        self._known: set[str] = set()  # every name that a session's tool has had: what else is asked for is not a route
 
     # What an author overrides.
 
@@ -119,7 +119,7 @@ class ToolEnvironment(ResourcesServer[ToolSession[S]], Generic[S]):
         return self._on_call if path[1:] in self._known else None
 
     async def verify(self, rollout: VerifyRequest, state: ToolSession[S] | None = None) -> dict[str, Any]:
-        """What the calls have earned; without their session they are made again, in one of their own."""
+        """What the calls have earned; without their session they are repeated, in one of their own."""
         if state is not None:
             if state.failure:
                 raise state.failure
@@ -142,7 +142,7 @@ class ToolEnvironment(ResourcesServer[ToolSession[S]], Generic[S]):
                 return {"error": f"There is no tool named {name!r}. There are: {known}."}
             parsed = _read_arguments(arguments)
             if parsed is None:
-                return {"error": "The arguments are no JSON object."}
+                return {"error": "The arguments are not a JSON object."}
             session.calls += 1
             try:
                 reply = await self.call(session.state, session.names[name], parsed)

@@ -127,6 +127,15 @@ async def scripted_judge(*texts: Scripted, name: str = "judge_model") -> AsyncIt
         yield judge
 
 
+async def verify_judged(
+    app: Any, row: Mapping[str, Any], answer: str, *judge: Scripted, **settings: Any
+) -> tuple[Answered, list[str]]:
+    """One verify of a row with a scripted judge; and what the judge was asked."""
+    async with scripted_judge(*judge) as judging:
+        own = app.configured({**judging.fields, **settings}, document=judging.document)
+        return await verify(own, body_of(row, answer)), judging.prompts
+
+
 _SCRIPT = "script"
 
 

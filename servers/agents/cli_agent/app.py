@@ -26,11 +26,12 @@ from gym.sandbox.processes import SandboxJob
 from gym.server import Agent, AgentConfig
 from gym.server.adapters.play_tools import PlayLimits
 from gym.server.agent import RunRow
-from gym.server.rollout_client import RolloutClient
+from gym.server.rollout_client import RolloutClient, read_seeded
 from gym.server.run_trace import RunTrace
 from gym.wire import items
 from gym.wire.call_sequences import CallSequence, sequences_of
 from gym.wire.failures import RolloutError
+from gym.wire.observations import observation_items
 from gym.wire.sandbox import ExecResult
 from gym.wire.splice import splice
 
@@ -54,7 +55,7 @@ class CliAgentConfig(AgentConfig):
 
 
 class Ending(NamedTuple):
-    """How the program ended. `fault` is "" where it ended by itself and well."""
+    """How the program ended. `fault` is "" where it ended by itself without an error."""
 
     fault: str
     limit: str  # the budget that was spent
@@ -77,12 +78,13 @@ class CliAgent(Agent):
     async def run(self, row: RunRow, rollout: RolloutClient) -> bytes:
         wanted = rollout.trace is not None
         rollout.trace = rollout.trace or RunTrace()
-        handle = await self._seed(row, rollout)
+        handle, shown = await self._seed(row, rollout)
         async with self._sandbox(handle, rollout) as box:
             calls = ProgramGate(rollout, row.params, PlayLimits(self.config), self.config.model)
             calls.max_seconds = min(self.config.program_seconds, float(handle.get("seconds") or math.inf))
             workdir = self.config.workdir or str(handle.get("workdir") or "") or await find_workdir(box)
-            ending = await self._work(box, calls, rollout, task_text(row, self.config.task_field), workdir)
+            task = task_text(row, self.config.task_field, shown)
+            ending = await self._work(box, calls, rollout, task, workdir)
             trace = orjson.loads(await rollout.fetch_trace())
             found = await asyncio.to_thread(sequences_of, trace["calls"])
             body = await self._verify(row, rollout, ending, found, trace)
@@ -90,17 +92,23 @@ class CliAgent(Agent):
             await rollout.drop_trace()
         return body
 
-    async def _seed(self, row: RunRow, rollout: RolloutClient) -> dict[str, Any]:
-        """What the environment says of the sandbox; {} where it has none."""
+    async def _seed(self, row: RunRow, rollout: RolloutClient) -> tuple[dict[str, Any], str]:
+        """What the environment says of the sandbox, {} where it has none; and what it shows first."""
         if self.config.resources_server is None:
-            return {}
+            return {}, ""
         reply = await rollout.post(rollout.resources_server, "/seed_session", row.body, kind="resources", hop="seed")
         rollout.session_open = bool(rollout.cookies)
+        given = read_seeded(reply.body, rollout.resources_server)
         handle = orjson.loads(reply.body or b"{}").get("sandbox_handle") or {}
+        if given.get("tools") and not handle:
+            names = ", ".join(str(one.get("name")) for one in given["tools"])
+            what = f"the environment is worked with by its tools ({names}), and a program has none of them"
+            raise RolloutError("agent", f"{what}: simple_agent calls them", retryable=False)
         if handle and not handle.get("key"):
             what = "the environment's `sandbox_handle` has no `key`: it advertises `{**sandbox.share(), ...}`"
             raise RolloutError("agent", what, retryable=False)
-        return dict(handle)
+        shown = observation_items(given.get("observation"))
+        return dict(handle), "\n\n".join(filter(None, (items.item_text(one) for one in shown)))
 
     @asynccontextmanager
     async def _sandbox(self, handle: dict[str, Any], rollout: RolloutClient) -> AsyncIterator[Sandbox]:
@@ -239,12 +247,13 @@ async def close_stdin(job: SandboxJob, data: bytes) -> None:
             raise  # else the program had ended by then
 
 
-def task_text(row: RunRow, field: str) -> str:
+def task_text(row: RunRow, field: str, shown: str = "") -> str:
+    """The task, and behind it what the environment shows first."""
     given = row.fields.get(field)
     if isinstance(given, str) and given.strip():
-        return given
+        return "\n\n".join(filter(None, (given, shown)))
     texts = [items.item_text(one) for one in items.input_items(row.params.get("input"))]
-    text = "\n\n".join(filter(None, (row.params.get("instructions"), *texts)))
+    text = "\n\n".join(filter(None, (row.params.get("instructions"), *texts, shown)))
     if not text.strip():
         raise RolloutError("row", f"{field}: a text is needed, or one in the input", retryable=False)
     return text

@@ -92,7 +92,7 @@ class MiniSweAgent(Agent):
         return response if status == "Submitted" else {**response, "truncated_by": status}
 
     async def _grade_gold(self, row: RunRow, rollout: RolloutClient) -> bytes:
-        """No model and no agent's sandbox: does the row's own patch resolve it?"""
+        """Grades the row's own patch, without a model and without an agent's sandbox."""
         gold = row.fields.get("patch")
         if not isinstance(gold, str) or not gold.strip():
             raise RolloutError("row", "run_golden: the row has no `patch`", retryable=False)

@@ -29,7 +29,7 @@ SYSTEM: Final = """\
 You are a software engineer at work in a repository. Look around, reproduce the problem, change the source, and run
 the tests. Commands run in one shell that stays: its directory and variables are kept. What has to go on while you
 work, such as a server, is a job (`start_job`, `read_job`). Use `edit` to change files and `submit` when you are done.
-There is no network, and nobody to ask."""
+There is no network, and no one to ask."""
 NUDGE: Final = "Go on by calling a tool, or call `submit` when the issue is resolved."
 
 

@@ -103,7 +103,7 @@ def _convert(value: Any, kind: str) -> Any:
         if kind == "json" and isinstance(value, str):
             return orjson.loads(value)
     except (ValueError, TypeError):
-        raise CannotFillError(f"{value!r} is no {kind}") from None
+        raise CannotFillError(f"{value!r} is not a {kind}") from None
     return _to_text(value) if kind == "str" else value
 
 

@@ -44,7 +44,7 @@ def _to_url(name: Any, root: str | None) -> str:
         path = Path(root) / path
     kind = KINDS.get(path.suffix.lower())
     if kind is None:
-        raise RolloutError("row", f"metadata: {path.name} is no sound that is known; there are {', '.join(KINDS)}")
+        raise RolloutError("row", f"metadata: {path.name} is not a sound that is known; there are {', '.join(KINDS)}")
     try:
         return f"data:audio/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
     except OSError as error:

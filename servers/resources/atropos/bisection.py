@@ -62,10 +62,10 @@ class Bisection(BaseEnv):  # type: ignore[misc]
 def check_game(item: dict[str, Any]) -> None:
     for name in ("secret", "highest", "guesses"):
         if type(item.get(name)) is not int or not 1 <= item[name] < 10**9:
-            raise ValueError(f"{name}: {item.get(name)!r} is no whole number from 1")
+            raise ValueError(f"{name}: {item.get(name)!r} is not a whole number from 1")
 
 
 def hint(guess: list[str], secret: int) -> str:
     if not guess:
-        return "That is no guess. Write it between <guess> and </guess>."
+        return "That is not a guess. Write it between <guess> and </guess>."
     return "My number is higher." if int(guess[0]) < secret else "My number is lower."

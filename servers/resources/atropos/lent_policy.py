@@ -71,7 +71,7 @@ class RecordedPolicy:
 
 
 class LentServer(OpenAIServer):  # type: ignore[misc]  # the library has no types
-    """In place of the library's own client, which asks three times and looks every second whether the model is well."""
+    """In place of the library's own client, which asks three times and checks the model's health every second."""
 
     def __init__(self) -> None:
         super().__init__(APIServerConfig(api_key="none", base_url="http://127.0.0.1:9", health_check=False))
@@ -86,7 +86,7 @@ class LentServer(OpenAIServer):  # type: ignore[misc]  # the library has no type
         return first
 
     async def completion(self, **_: Any) -> Any:
-        """A text that goes on is no conversation: nothing of it could become items of a rollout."""
+        """A text that goes on is not a conversation: nothing of it could become items of a rollout."""
         what = "this environment asks for completions of a prompt: only chat completions can be lent"
         POLICY.get().failure = RolloutError("resources", what, retryable=False)
         raise NotImplementedError(what)

@@ -42,7 +42,7 @@ def find_environment(path: str, folders: list[str]) -> Any:
     for folder in folders:
         place = str(Path(folder).expanduser().resolve())
         if not Path(place).is_dir():
-            raise UserError(f"folders: {folder} is no folder", "name the checkout whose modules are to be found")
+            raise UserError(f"folders: {folder} is not a folder", "name the checkout whose modules are to be found")
         if place not in sys.path:
             sys.path.append(place)
     module, _, name = path.partition(":")

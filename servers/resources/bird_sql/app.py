@@ -65,7 +65,7 @@ class BirdSql(ResourcesServer[None]):
         return score(True, "none")
 
     async def check_row(self, row: BirdSqlTask) -> list[Problem]:
-        """Is its database here, and does the expected query have a result on it?"""
+        """Its database must be here, and the expected query must have a result on it."""
         hint = f"looked in {self.folder.absolute()}; set bird_sql_dir to where NAME/NAME.sqlite or NAME.sql is"
         database = self.find_database(row.db_id)
         if database is None:

@@ -153,7 +153,7 @@ def _open(path: Path, tables: set[str], *, deny_chance: bool) -> sqlite3.Connect
 
 
 def _is_ordered(sql: str) -> bool:
-    """Does the outermost query ask for an order?"""
+    """True when the outermost query asks for an order."""
     bare = _QUOTED.sub(" ", sql)
     for found in _ORDER_BY.finditer(bare):
         before = bare[: found.start()]

@@ -46,7 +46,7 @@ def read_wanted(duration: float, min_time: str, max_time: str, constraint: str |
 def minutes(time: Any) -> int:
     """Of `10am`, `2:15pm` or `14:00`, since midnight."""
     if not isinstance(time, str):
-        raise BadTime(f"{time!r} is no time of day")
+        raise BadTime(f"{time!r} is not a time of day")
     half = next((one for one in ("am", "pm") if one in time), "")
     hour, colon, minute = time.replace(half, "").partition(":") if half else time.partition(":")
     try:
@@ -54,7 +54,7 @@ def minutes(time: Any) -> int:
             raise ValueError
         at = int(hour), int(minute) if colon else 0
     except ValueError:
-        raise BadTime(f"{time[:40]!r} is no time of day") from None
+        raise BadTime(f"{time[:40]!r} is not a time of day") from None
     if half and at[0] == 12:
         at = 0, at[1]
     return at[0] * 60 + at[1] + (720 if half == "pm" else 0)

@@ -6,27 +6,23 @@ from grounding import is_grounded
 from pydantic import Field
 from rows import REASONS, CitationIfScore, Citations, CitationTask
 
-from gym.server import ResourcesConfig, ResourcesServer
+from gym.server import ResourcesServer
+from gym.server.worker_pool import WorkersConfig, worker_pool
 from gym.server.workers import Workers
 from gym.wire.items import input_items, is_message, item_text
 
 NO_MORE_TOOLS = "No further tool results are available. Provide your final answer."
 
 
-class CitationConfig(ResourcesConfig):
+class CitationConfig(WorkersConfig):
     strict: bool = False  # the answer has to say something of what was found
-    worker_count: int = Field(2, ge=1)
-    cpu_seconds: float = Field(5.0, gt=0)  # for one answer; more is a failure of kind timeout, never a reward
+    cpu_seconds: float = Field(5.0, gt=0)
 
 
 class CitationIf(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: CitationConfig
-
-    async def start(self) -> None:
-        self.workers = self.own(
-            Workers("scoring", count=self.config.worker_count, timeout=self.config.cpu_seconds, folder=self.here)
-        )
+    workers: Workers = worker_pool("scoring")
 
     def extend(self, app: FastAPI) -> None:
         """Whatever tool a row offers: research is over, and the call itself is worth 0."""

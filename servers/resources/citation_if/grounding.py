@@ -1,4 +1,4 @@
-"""Does an answer say anything of what was found? What strict mode asks, where any text around a citation would do.
+"""Checks that an answer repeats something of the sources. Only strict mode asks for it.
 
 Compared are words: those of the sources that the question does not have. Which of them is right is not known.
 """

@@ -31,7 +31,7 @@ class UnitTests(BaseModel):
             data = unpacker.decompress(base64.b64decode(given["packed"]), MAX_UNPACKED)
             return {**json.loads(data), "fn_name": given.get("fn_name")}
         except (TypeError, ValueError, zlib.error) as error:
-            raise ValueError(f"`packed` is no base64 of zlib of JSON: {error}") from None
+            raise ValueError(f"`packed` is not a base64 of zlib of JSON: {error}") from None
 
     @model_validator(mode="after")
     def _whole(self) -> UnitTests:

@@ -7,6 +7,7 @@ from rules import ENOUGH, GradingRule, exact, is_hopeless
 
 from gym.server import ResourcesConfig, ResourcesServer, Score, VerifyRequest
 from gym.server.hedges import hedge
+from gym.server.worker_pool import worker_pool
 from gym.server.workers import Workers
 
 
@@ -26,9 +27,7 @@ class EquivalenceRuleScore(Score):
 class EquivalenceRule(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: EquivalenceRuleConfig
-
-    async def start(self) -> None:
-        self.workers = self.own(Workers("rules", count=2, timeout=20.0))
+    workers: Workers = worker_pool("rules", cpu_seconds=20.0)
 
     async def verify(self, rollout: EquivalenceRuleTask) -> EquivalenceRuleScore:
         """The score that the rule gives."""

@@ -1,4 +1,4 @@
-"""Formats: does the answer have enough lines of a form, or all the markers that were asked for and no other?"""
+"""Formats: the answer must have enough lines of a form, or exactly the markers that were asked for."""
 
 from typing import Any
 
@@ -6,28 +6,24 @@ from pydantic import Field
 from reasons import objection, reason_of
 from rows import FormatTask, FormatVerificationScore, LineFormat, MarkerFormat
 
-from gym.server import ResourcesConfig, ResourcesServer
+from gym.server import ResourcesServer
+from gym.server.worker_pool import WorkersConfig, worker_pool
 from gym.server.workers import Workers
 from gym.wire.answers import plain_lines
 from gym.wire.items import last_user_text
 
 
-class FormatConfig(ResourcesConfig):
+class FormatConfig(WorkersConfig):
     strict: bool = (
         False  # an answer that is empty, all markers or the prompt, and a row that asks for nothing, are worth 0
     )
-    worker_count: int = Field(2, ge=1)
-    cpu_seconds: float = Field(5.0, gt=0)  # for one answer; more is a failure of kind timeout, never a reward
+    cpu_seconds: float = Field(5.0, gt=0)
 
 
 class FormatVerification(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: FormatConfig
-
-    async def start(self) -> None:
-        self.workers = self.own(
-            Workers("matching", count=self.config.worker_count, timeout=self.config.cpu_seconds, folder=self.here)
-        )
+    workers: Workers = worker_pool("matching")
 
     async def verify(self, rollout: FormatTask) -> FormatVerificationScore:
         """1.0 when the format is kept; what the answer says is not looked at."""

@@ -1,6 +1,6 @@
-r"""Which option stands in the box? Compatible unless `strict`: the first box of the last item, character by character.
+r"""Reads the option in the box. Compatible unless `strict`: the first box of the last item, character by character.
 
-Compatible is how older rewards were made: out of the printed form of the message, where `\boxed{\text{A}}` is no A.
+Compatible is how older rewards were made: out of the printed form of the message, where `\boxed{\text{A}}` is not an A.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def parse_option(output: Sequence[Item], *, strict: bool) -> tuple[str | None, s
         box = kept(text, last_box(text))
         return (None, "the last answer has no box that counts") if box is None else (unwrapped(box), "")
     if output[-1].get("type") != "message" or output[-1].get("role") != "assistant":
-        return None, "the last item is no assistant message"
+        return None, "the last item is not an assistant message"
     box = first_box(printed(output[-1].get("content")))
     return box, "" if box is not None else "the last message has no box"
 
@@ -36,7 +36,7 @@ def same_option(option: str | None, expected: str, *, strict: bool) -> bool:
 
 
 def printed(content: Any) -> str:
-    """The texts of a content list as Python prints them: a backslash is two, a line break is no line break."""
+    """The texts of a content list as Python prints them: a backslash is two, a line break is not a line break."""
     return content if isinstance(content, str) else ", ".join(_printed_parts(content))
 
 

@@ -14,6 +14,7 @@ from recorded_web import RecordedWeb
 from gym.errors import UserError
 from gym.server import ResourcesConfig, ResourcesServer, Score, VerifyRequest, tool
 from gym.server.config import Settings
+from gym.server.worker_pool import worker_pool
 from gym.server.workers import Workers
 from gym.wire.failures import RolloutError
 
@@ -59,6 +60,7 @@ class GoogleSearch(ResourcesServer[None]):
     reverify_mode = "stateless"
     answer = "parsed_option"
     config: GoogleSearchConfig
+    readers: Workers = worker_pool("page_text")
     web: Web
 
     def __init__(self, config: GoogleSearchConfig, settings: Settings) -> None:
@@ -67,7 +69,6 @@ class GoogleSearch(ResourcesServer[None]):
 
     async def start(self) -> None:
         config = self.config
-        self.readers = self.own(Workers("page_text", count=2, timeout=10.0, folder=self.here))
         if self.live:
             from live_web import LiveWeb  # aiohttp, which a recorded web does not pay for
 

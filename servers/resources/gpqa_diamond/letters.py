@@ -20,7 +20,7 @@ def extract_letter(text: str) -> str | None:
 
 
 def strict_letter(text: str, options: Options) -> str | None:
-    """The last box or `Answer:`, whichever stands further down, names one option, in any form, and no other."""
+    """The last box or the last `Answer:`, the one further down, names one option, in any form, and no other."""
     slots = [slot for slot in (last_line(text), last_box(text)) if slot is not None]
     content = kept(text, max(slots, key=lambda slot: slot.begin)) if slots else None
     return sole_letter(content, options, ANY_OPTION) if content is not None else None

@@ -65,7 +65,7 @@ def harbor_row(folder: Path, tools: list[dict[str, Any]], image: str = "") -> di
 def as_row(name: str, instruction: str, tools: list[dict[str, Any]], fields: dict[str, Any]) -> dict[str, Any]:
     row = make_row("harbor", f"{name} {instruction}", instruction, **fields)
     row["responses_create_params"]["tools"] = tools
-    del row["agent_ref"]  # whichever agent collects may work on it
+    del row["agent_ref"]  # any agent that collects may work on it
     return row
 
 
@@ -160,7 +160,7 @@ def reach(section: Mapping[str, Any]) -> str | list[str] | None:
 
 
 def read_instruction(path: Path) -> str:
-    """Without the marks at its beginning that keep a benchmark out of training data: they are no part of the task."""
+    """Without the marks at its beginning that keep a benchmark out of training data: they are not part of the task."""
     if not path.is_file():
         raise UserError(f"{path} is not there: it says what is to be done")
     lines = path.read_text("utf-8").splitlines(keepends=True)

@@ -62,7 +62,7 @@ def strict_reward(text: str, answer: str | None, truth: str) -> tuple[float, str
         return 0.0, "strict: the answer is taken back"
     if answer is not None and equals_any(answer, truth):
         return 1.0, ""
-    return 0.0, "strict: the answer is no JSON object whose `answer` is the expected one and no more"
+    return 0.0, "strict: the answer is not a JSON object whose `answer` is the expected one and no more"
 
 
 def _rates(replies: list[dict[str, Any]]) -> dict[str, Any]:

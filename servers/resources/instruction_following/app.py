@@ -1,11 +1,12 @@
-"""Verifiable instructions: does the answer keep to a number of words, a format, a letter …? Rules only, no judge."""
+"""Instructions that a rule can check: a number of words, a format, a letter. No judge."""
 
 from typing import Any, Literal
 
 from pydantic import Field
 from rows import GradingMode, Instructions, InstructionScore, InstructionTask
 
-from gym.server import ResourcesConfig, ResourcesServer
+from gym.server import ResourcesServer
+from gym.server.worker_pool import WorkersConfig, worker_pool
 from gym.server.workers import Workers
 from gym.wire.answers import repeats_only, says_something
 from gym.wire.failures import RolloutError
@@ -18,22 +19,17 @@ COPIES = frozenset(
 )
 
 
-class InstructionConfig(ResourcesConfig):
+class InstructionConfig(WorkersConfig):
     strict: bool = False  # an empty answer, and a row without instructions, are worth 0; none is dropped
     suite: Literal["ifeval", "ifbench"] = "ifeval"
     grading_mode: GradingMode | None = None  # overrides the rows' own
-    worker_count: int = Field(2, ge=1)
-    cpu_seconds: float = Field(20.0, gt=0)  # for one answer; more is a failure of kind timeout, never a reward
+    cpu_seconds: float = Field(20.0, gt=0)
 
 
 class InstructionFollowing(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: InstructionConfig
-
-    async def start(self) -> None:
-        self.workers = self.own(
-            Workers("following", count=self.config.worker_count, timeout=self.config.cpu_seconds, folder=self.here)
-        )
+    workers: Workers = worker_pool("following")
 
     async def verify(self, rollout: InstructionTask) -> InstructionScore:
         """1.0 when all instructions are followed (`binary`), or the share of those that are (`fraction`)."""

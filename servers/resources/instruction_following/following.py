@@ -1,4 +1,4 @@
-"""Does a text follow its instructions? What the workers of the server import: the one door to all the checks."""
+"""Checks whether a text follows its instructions. The workers of the server import this for all checks."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Given:
         return int(value)
 
     def relation(self, count: int, number: str, relation: str = "relation") -> bool:
-        """Is `count` less than, or at least, what the instruction asks for?"""
+        """Compares `count` with the number of the instruction: `less than` or `at least`."""
         asked, wanted = self.text(relation), self.number(number)
         if asked not in RELATIONS:
             raise Unusable(f"kwargs.{relation} should be one of {', '.join(RELATIONS)}, not {asked!r:.60}")
@@ -80,4 +80,4 @@ def pattern_of(text: str, *, flags: int = re.IGNORECASE) -> re.Pattern[str]:
     try:
         return re.compile(text, flags)
     except (re.error, RecursionError, OverflowError) as error:
-        raise Unusable(f"{text!r:.60} is no pattern: {error}") from None
+        raise Unusable(f"{text!r:.60} is not a pattern: {error}") from None

@@ -244,7 +244,7 @@ def _rows(text: str, delimiter: str = ",") -> list[list[str]]:
     try:
         return list(csv.reader(io.StringIO(text), delimiter=delimiter))
     except csv.Error as error:
-        raise Unusable(f"the answer is no CSV: {error}") from None
+        raise Unusable(f"the answer is not CSV: {error}") from None
 
 
 def _all_of_five(rows: list[list[str]]) -> bool:

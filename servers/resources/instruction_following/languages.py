@@ -1,4 +1,4 @@
-"""Which language is a text in? By script first, then by the commonest words and letters of the languages that share it.
+"""Finds the language of a text: by script, then by the commonest words and letters of the languages that share it.
 
 No model and no chance: the same text gets the same answer. Short texts of names or numbers give the script's default.
 """

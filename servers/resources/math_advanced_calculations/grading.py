@@ -1,4 +1,4 @@
-"""Which values did the tools give, and are the wanted ones among them? Pure, and content with any output.
+"""Finds the values that the tools gave, and whether the wanted ones are among them. Pure; accepts any output.
 
 Lenient compares floats exactly and trusts the outputs as they stand; strict trusts what a call of the function gives.
 """
@@ -66,7 +66,7 @@ def called_values(output: Sequence[Item]) -> list[float]:
 
 
 def states(text: str, value: float) -> bool:
-    """Is the number in the text, rounded as people do?"""
+    """True when the text has the number, rounded as people do."""
     numbers = (float(found.replace(",", "")) for found in _NUMBER.findall(text[-MAX_TEXT:]))
     return any(math.isclose(one, value, rel_tol=STATED, abs_tol=STATED) for one in numbers)
 

@@ -36,7 +36,7 @@ def cos(radians: float) -> float:
 def power(a: float, b: float) -> float:
     value = a ** (b + 2)
     if isinstance(value, complex):
-        raise ValueError("a negative number to a broken power is no real number")
+        raise ValueError("a negative number to a broken power is not a real number")
     return float(value)
 
 

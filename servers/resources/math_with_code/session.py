@@ -94,7 +94,7 @@ class Session:
                 self._lacks = tuple((await self._read(pipe))["lacks"])
         except (TimeoutError, PipeEnded, ValueError) as error:
             self._end_pipe()
-            what = f"no Python began in a sandbox: {error or 'it was silent'}"
+            what = f"no Python began in a sandbox: {_why(error)}"
             raise RolloutError("sandbox", what, server="sandbox") from None
         return pipe
 
@@ -129,3 +129,7 @@ def shaped(reply: Any) -> dict[str, Any]:
 
 def refusal(message: str) -> dict[str, Any]:
     return {"success": False, "stdout": "", "stderr": "", "error_message": message, "result": None}
+
+
+def _why(error: Exception) -> str:
+    return str(error) or (f"it was silent for {START_SECONDS:g} s" if isinstance(error, TimeoutError) else "it ended")

@@ -81,8 +81,8 @@ class MathWithJudge(ResourcesServer[None]):
             reason = f"comparing the answer costs too much ({comparison.too_costly})"
             return Found(False, None, reason, library_error=comparison.too_costly)
         if comparison.bad_gold:
-            error = RolloutError("row", f"expected_answer: {expected[:200]!r} is no mathematics")
-            return Found(False, comparison.extracted, "the expected answer is no mathematics", error)
+            error = RolloutError("row", f"expected_answer: {expected[:200]!r} is not mathematics")
+            return Found(False, comparison.extracted, "the expected answer is not mathematics", error)
         if comparison.extracted is None:
             return Found(comparison.equal, None, "the answer holds no mathematics")
         return Found(comparison.equal, comparison.extracted, "" if comparison.equal else "the answer is not equal")

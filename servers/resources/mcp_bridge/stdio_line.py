@@ -158,7 +158,7 @@ class StdioLine(asyncio.SubprocessProtocol):
     # Helpers.
 
     def _read(self, line: bytes) -> None:
-        """What is no message belongs on standard error: it is shown there, and harms nothing."""
+        """What is not a message belongs on standard error: it is shown there, and harms nothing."""
         try:
             message = orjson.loads(line)
         except orjson.JSONDecodeError:

@@ -1,6 +1,6 @@
-r"""Which option did the answer choose? Four modes and a row's own patterns, as pure functions in linear time.
+r"""Reads which option the answer chose. Four modes and a row's own patterns, as pure functions in linear time.
 
-Compatible on purpose, harshness included: a lower-case letter or `\mathrm{B}` in a box is no answer unless asked for.
+Compatible on purpose, harshness included: a lower-case letter or `\mathrm{B}` in a box counts only where asked for.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from typing import Any
 from rows import MrcrScore, MrcrTask
 
 from gym.server import ResourcesConfig, ResourcesServer, Tolerated
+from gym.server.worker_pool import worker_pool
 from gym.server.workers import Workers
 from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
 
@@ -25,9 +26,7 @@ class Mrcr(ResourcesServer[None]):
     reverify_mode = "stateless"
     tolerates = tuple(Tolerated(change, LIKENESS, 0.98) for change in LONGER)
     config: MrcrConfig
-
-    async def start(self) -> None:
-        self.workers = self.own(Workers("likeness", count=2, timeout=20.0))
+    workers: Workers = worker_pool("likeness", cpu_seconds=20.0)
 
     async def verify(self, rollout: MrcrTask) -> MrcrScore:
         """How alike the answer and the expected text are behind the code; nothing without the code."""

@@ -1,4 +1,4 @@
-"""Does an answer hold the expected one? Strictly: as its last word on it, and not as one of several guesses."""
+"""Checks that an answer says the expected one. Strict: as its last word on it, and not as one of several guesses."""
 
 from __future__ import annotations
 

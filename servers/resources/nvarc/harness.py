@@ -20,7 +20,7 @@ BANNED_MODULES, BANNED_NAMES = frozenset(MODULES.split()), frozenset(NAMES.split
 
 
 def answer(code: str, grid: Any) -> Any:
-    """Rules of the game, not walls: what a `transform` may use. The walls are the sandbox's."""
+    """Rules of the game, not isolation: what a `transform` may use. The sandbox isolates it."""
     sys.setrecursionlimit(DEPTH)
     names: dict[str, Any] = {"__builtins__": _builtins(), "__name__": "__main__"}
     exec(compile(code, "<transform>", "exec", dont_inherit=True), names)

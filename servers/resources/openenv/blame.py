@@ -22,7 +22,7 @@ def read_details(found: Any) -> list[Detail]:
 def is_of_action(detail: Detail, action: dict[str, Any]) -> bool:
     """The value that it complains about stands in the action, where it says so.
 
-    A place may hold names that are no keys (of a union's members), and ends before a field that is missing.
+    A place may hold names that are not keys (of a union's members), and ends before a field that is missing.
     """
     value: Any = action
     for part in detail.place:

@@ -43,7 +43,7 @@ class OpenEnvTools(ToolEnvironment[OpenEnvEpisode]):
             raise
 
     async def list_tools(self, episode: OpenEnvEpisode) -> list[dict[str, Any]]:
-        hint = "Where its actions are no calls of tools, say so: tools: action"
+        hint = "Where its actions are not calls of tools, say so: tools: action"
         try:
             reply = await episode.step({"type": "list_tools"})
         except Refused as error:

@@ -1,10 +1,9 @@
 """Makes rows of the lock that is shipped along: python generate.py --count 100 --difficulty hard."""
 
 from hashlib import blake2b
-from itertools import product
 from random import Random
 
-from lock.rules import DIGITS, PLACES, compare, secret_of
+from lock.rules import secret_of
 
 from gym.server.generating import Made, main
 
@@ -28,17 +27,6 @@ class LockRows:
         digits = "".join(map(str, secret_of(seed)))
         answer = f'<action>{{"digits": [{", ".join(digits)}]}}</action>'
         return Made(row, answer=answer, key=str(seed))
-
-
-def way_to(secret: list[int]) -> list[list[int]]:
-    """The tries of a player who never tries what cannot be."""
-    left = [list(one) for one in product(range(1, DIGITS + 1), repeat=PLACES)]
-    way: list[list[int]] = []
-    while not way or way[-1] != secret:
-        way.append(left[len(left) // 2])
-        hint = compare(secret, way[-1])
-        left = [one for one in left if one != way[-1] and compare(one, way[-1]) == hint]
-    return way
 
 
 if __name__ == "__main__":

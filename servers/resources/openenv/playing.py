@@ -40,7 +40,7 @@ class OpenEnvSettings(ResourcesConfig):
             try:
                 re.compile(one)
             except re.error as error:
-                raise ValueError(f"{one!r} is no pattern: {error}") from None
+                raise ValueError(f"{one!r} is not a pattern: {error}") from None
         return patterns
 
 
@@ -76,7 +76,7 @@ class OpenEnvEpisode:
             raise
 
     def reward_of(self, reply: dict[str, Any]) -> float:
-        """As the library would have said it. NaN and infinity arrive as null: that is no 0 where a reward was due."""
+        """As the library would have said it. NaN and infinity arrive as null, which is never a reward of 0."""
         if reply.get("reward") is None:
             allowed = self.settings.unpaid_steps
             if allowed == "none" or (allowed == "before_the_end" and read_done(reply)):
@@ -108,9 +108,9 @@ def read_json_action(text: str) -> dict[str, Any]:
     try:
         action = orjson.loads(text)
     except ValueError as error:
-        raise Refused(f"it is no JSON: {error}") from None
+        raise Refused(f"it is not JSON: {error}") from None
     if not isinstance(action, dict):
-        raise Refused("it is no JSON object")
+        raise Refused("it is not a JSON object")
     return action
 
 
@@ -138,7 +138,7 @@ def client_of(name: str, settings: OpenEnvSettings) -> OpenEnvClient:
     parts = urlsplit(settings.url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         hint = "Write `url: http://${service:env}` with the service in `services:`, or the address of one that runs."
-        raise ConfigError([Problem(f"is no http:// address: {settings.url!r}", key=f"{name}: url", hint=hint)])
+        raise ConfigError([Problem(f"is not a http:// address: {settings.url!r}", key=f"{name}: url", hint=hint)])
     return OpenEnvClient(settings.url)
 
 

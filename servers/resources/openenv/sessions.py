@@ -1,6 +1,6 @@
 """OpenEnv's WebSocket: a connection is a session of one environment, which is reset, stepped and closed.
 
-Who is to blame is decided here: `Refused` is the policy's own affair, every other trouble a failure of the rollout.
+Who is to blame is decided here: `Refused` is for the policy to read, every other error is a failure of the rollout.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class OpenEnvClient:
     async def begin(self, reset: dict[str, Any], *, seconds: float) -> OpenEnvSession:
         """A session that is reset. Where every place is taken it waits for one.
 
-        A reset that fails, and fails again although one without any fields goes well, is the row's fault.
+        A reset that fails twice, where one without any fields succeeds, is the row's fault.
         """
         try:
             return await self._open("reset", reset, seconds)
@@ -208,4 +208,4 @@ class EnvironmentFailed(RolloutError):
 
 
 def _gone(address: str, error: Exception) -> RolloutError:
-    return RolloutError("resources", f"{address}: {error or type(error).__name__}", retryable=True)
+    return RolloutError("resources", f"{address}: {str(error) or type(error).__name__}", retryable=True)

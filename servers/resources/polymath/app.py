@@ -28,11 +28,8 @@ class Polymath(ResourcesServer[None]):
     config: PolymathConfig
 
     async def start(self) -> None:
-        self.mathematics = self.own(
-            Mathematics(
-                seconds=self.config.library_verifier_timeout_seconds, count=self.config.library_verifier_max_concurrency
-            )
-        )
+        seconds, count = self.config.library_verifier_timeout_seconds, self.config.library_verifier_max_concurrency
+        self.mathematics = self.own(Mathematics(seconds=seconds, count=count))
 
     async def verify(self, rollout: PolymathTask) -> PolymathScore:
         """1.0 when math-verify finds the answer equal to the expected one."""
@@ -44,7 +41,7 @@ class Polymath(ResourcesServer[None]):
         if comparison.hedged:
             return score(False, comparison.extracted, f"strict: {comparison.hedged}")
         if comparison.bad_gold:
-            raise RolloutError("row", f"expected_answer: {rollout.expected_answer[:200]!r} is no mathematics")
+            raise RolloutError("row", f"expected_answer: {rollout.expected_answer[:200]!r} is not mathematics")
         if comparison.too_costly:
             failed = score(False, None, f"comparing the answer costs too much ({comparison.too_costly})")
             failed.library_error = comparison.too_costly

@@ -16,9 +16,9 @@ from gym.wire.failures import RolloutError
 
 class RagenConfig(TextEnvironmentConfig):
     environments: dict[str, RagenEnvironment] = Field(min_length=1)
-    folders: list[str] = Field(default_factory=list)  # a checkout that is no package, as RAGEN's own
+    folders: list[str] = Field(default_factory=list)  # a checkout that is not a package, as RAGEN's own
     separator: str = "||"  # between the actions of one reply; "" where there is only ever one
-    format_penalty: float = 0.0  # added to a turn with words that are no action; as `missing_action_reward` of none
+    format_penalty: float = 0.0  # added to a turn with words that are not an action; as `missing_action_reward` of none
     action: TextFormat = Field(default_factory=lambda: TextFormat(take="tag", tag="answer"))
     rewards: Literal["per_step"] = "per_step"  # a turn's reward is the sum of its actions'
 

@@ -31,7 +31,7 @@ def search_in(folders: list[str]) -> None:
     for folder in folders:
         path = Path(folder).expanduser().resolve()
         if not path.is_dir():
-            raise UserError(f"folders: {folder} is no folder", "name the checkout whose modules are to be found")
+            raise UserError(f"folders: {folder} is not a folder", "name the checkout whose modules are to be found")
         if str(path) not in sys.path:
             sys.path.append(str(path))
 

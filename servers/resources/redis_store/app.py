@@ -165,7 +165,7 @@ class RedisStore(ResourcesServer[Place]):
 
 @contextmanager
 def reaching_redis() -> Iterator[None]:
-    """A Redis that is gone is no fault of the model's: it is started again, and so may the rollout be."""
+    """A Redis that is gone is not a fault of the model's: it is restarted, and so may the rollout be."""
     try:
         yield
     except ResponseError:

@@ -10,6 +10,7 @@ from texts import is_about, is_copy
 
 from gym.server import ResourcesConfig, ResourcesServer
 from gym.server.config import Settings
+from gym.server.worker_pool import worker_pool
 from gym.server.workers import Workers
 from gym.wire import items
 from gym.wire.calls import greatest_pairing, refuse_unoffered
@@ -28,6 +29,7 @@ class SingleStepToolUse(ResourcesServer[None]):
     constant_floor = 0.2
     constant_floor_reason = "one example of five asks for a message, and any message is one"
     config: SingleStepConfig
+    workers: Workers = worker_pool("schemas", count=1)
 
     def __init__(self, config: SingleStepConfig, settings: Settings) -> None:
         super().__init__(config, settings)
@@ -36,9 +38,6 @@ class SingleStepToolUse(ResourcesServer[None]):
         self.counts_calls = strict or rules.counts_calls
         self.one = Comparator(rules, strict=strict)
         self.several = Comparator(rules.for_several(), strict=strict)
-
-    async def start(self) -> None:
-        self.workers = self.own(Workers("schemas", count=1, folder=self.here))
 
     async def verify(self, rollout: SingleStepTask) -> SingleStepToolUseScore:
         """1.0 when the step may pass for the expected one."""

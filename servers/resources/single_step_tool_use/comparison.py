@@ -20,7 +20,7 @@ class Verdict(NamedTuple):
 
 
 class Call(NamedTuple):
-    """`arguments` is None where they are no JSON."""
+    """`arguments` is None where they are not JSON."""
 
     name: Any
     arguments: Any

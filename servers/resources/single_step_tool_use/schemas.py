@@ -1,4 +1,4 @@
-"""Do a call's arguments conform to its tool's JSON Schema? What the workers of the server import."""
+"""Checks a call's arguments against its tool's JSON Schema. The workers of the server import this."""
 
 from __future__ import annotations
 

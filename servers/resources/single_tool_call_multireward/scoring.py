@@ -105,7 +105,7 @@ def why_invalid(calls: Sequence[Call], offered: Mapping[str, Schema], *, strict:
         return "there is no tool call"
     call = calls[0]
     if not call.valid:
-        return "the arguments are no JSON object"
+        return "the arguments are not a JSON object"
     if strict and call.name not in offered:
         return f"no tool named {call.name!r} was offered"
     schema = offered.get(call.name, Schema((), {}))
@@ -118,13 +118,13 @@ def why_invalid(calls: Sequence[Call], offered: Mapping[str, Schema], *, strict:
 def _why_mistyped(arguments: Mapping[str, Any], schema: Schema) -> str:
     for name, value in arguments.items():
         if name not in schema.properties:
-            return f"{name} is no argument of the tool"
+            return f"{name} is not an argument of the tool"
         wanted = schema.properties[name].get("type") if isinstance(schema.properties[name], dict) else None
         names = [one for one in (wanted if isinstance(wanted, list) else [wanted]) if isinstance(one, str)]
         types = tuple(type_ for one in names for type_ in _TYPES.get(one, (object,)))
         flag = isinstance(value, bool) and bool not in types and object not in types
         if types and (flag or not isinstance(value, types)):
-            return f"{name} is no {' or '.join(names)}"
+            return f"{name} is not a {' or '.join(names)}"
     return ""
 
 

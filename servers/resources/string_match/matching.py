@@ -1,4 +1,4 @@
-r"""Are two short answers the same? `1,000` and `1000` are, `$\text{Paris}$` and `Paris`, `NY` and `New York`.
+r"""Compares two short answers. `1,000` equals `1000`, `$\text{Paris}$` equals `Paris`, `NY` equals `New York`.
 
 Whole-text rules, each tried on both sides; the last resort strips units and lets numbers differ by one per cent.
 """

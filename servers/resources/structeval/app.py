@@ -4,29 +4,23 @@ from collections import defaultdict
 from statistics import mean
 from typing import Any
 
-from pydantic import Field
 from rows import StructEvalTask, reason_of
 
-from gym.server import ResourcesConfig, ResourcesServer, Score
+from gym.server import ResourcesServer, Score
+from gym.server.worker_pool import WorkersConfig, worker_pool
 from gym.server.workers import Workers
 
 NOTHING = {"reward": 0.0, "render_score": 0.0, "key_validation_score": 0.0, "raw_output_score": 0.0}
 
 
-class StructEvalConfig(ResourcesConfig):
+class StructEvalConfig(WorkersConfig):
     strict: bool = False  # reads the code as it stands; syntax alone is worth nothing
-    worker_count: int = Field(2, ge=1)
-    cpu_seconds: float = Field(10.0, gt=0)  # for one answer; more is a failure of kind timeout, never a reward
 
 
 class StructEval(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: StructEvalConfig
-
-    async def start(self) -> None:
-        self.workers = self.own(
-            Workers("scoring", count=self.config.worker_count, timeout=self.config.cpu_seconds, folder=self.here)
-        )
+    workers: Workers = worker_pool("scoring")
 
     async def verify(self, rollout: StructEvalTask) -> Score:
         """0.2 for code that parses and 0.8 by the share of expected paths that it has."""

@@ -1,4 +1,4 @@
-"""How much of a structured answer is there? What the workers of the server import: code, its parse, its paths."""
+"""Scores a structured answer by its code, its parse and its paths. The workers of the server import this."""
 
 from __future__ import annotations
 

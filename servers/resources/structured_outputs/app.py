@@ -5,28 +5,22 @@ from statistics import mean
 from typing import Any
 
 from payload import NoPayload, read_payload
-from pydantic import Field
 from rows import StructuredOutputsScore, StructuredTask
 
-from gym.server import ResourcesConfig, ResourcesServer
+from gym.server import ResourcesServer
+from gym.server.worker_pool import WorkersConfig, worker_pool
 from gym.server.workers import Workers
 
 
-class StructuredConfig(ResourcesConfig):
+class StructuredConfig(WorkersConfig):
     xml_coerce_types: bool = True
     strict: bool = False  # closes nested objects too, reads fenced answers and YAML dates, refuses NaN
-    worker_count: int = Field(2, ge=1)
-    cpu_seconds: float = Field(10.0, gt=0)  # for one answer; more is a failure of kind timeout, never a reward
 
 
 class StructuredOutputs(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: StructuredConfig
-
-    async def start(self) -> None:
-        self.workers = self.own(
-            Workers("conforming", count=self.config.worker_count, timeout=self.config.cpu_seconds, folder=self.here)
-        )
+    workers: Workers = worker_pool("conforming")
 
     async def verify(self, rollout: StructuredTask) -> StructuredOutputsScore:
         """1.0 when the answer parses and conforms to the schema, all its properties there and no other."""

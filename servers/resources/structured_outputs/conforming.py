@@ -1,4 +1,4 @@
-"""Does a text, or a tool call's payload, conform to a schema? What the workers of the server import."""
+"""Checks a text, or a tool call's payload, against a schema. The workers of the server import this."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from referencing import Registry
 from gym.wire.documents import parse
 
 MAX_MESSAGE = 200
-MAX_SCHEMA = 1_000_000
 FENCE = "```"
 Verdict = tuple[str, str]  # kind of error and message; two empty texts: it conforms
 FINE: Verdict = ("", "")

@@ -261,7 +261,7 @@ def _statuses_of(statuses: Statuses, name: str) -> Statuses:
 
 
 def selects(task: Task) -> bool:
-    """Does the row's command name the tests that run, so that others do not?"""
+    """True when the row's command names the tests to run, and so runs no others."""
     words = shlex.split(task.test_command or "")
     return any("::" in word or word.startswith(("-k", "--deselect")) for word in words)
 

@@ -57,7 +57,7 @@ def read_trace(trace: vf.Trace) -> PlayVerdict:
 
 
 def read_scores(trace: vf.Trace) -> dict[str, Any]:
-    """Every function's own number. One that did not run, or is no number, is a failure."""
+    """Every function's own number. One that did not run, or is not a number, is a failure."""
     for name, given in (*trace.rewards.items(), *trace.metrics.items()):
         if given is None:
             what = f"{name} was not computed: {trace.stop_condition}"

@@ -70,7 +70,7 @@ class OfficeTool(Tool):
     async def call(self, body: bytes, state: Office) -> dict[str, Any]:
         arguments = read_arguments(body.strip() or b"{}")
         if arguments is None:
-            raise RolloutError("row", f"{self.name}: the arguments are no JSON object")
+            raise RolloutError("row", f"{self.name}: the arguments are not a JSON object")
         given = {key: value for key, value in arguments.items() if value is not None}
         return {"output": run_tool(state, self.name, given)}
 
@@ -152,7 +152,7 @@ async def _not_called() -> None:
 
 def _lacking(one: Lacking, hint: str) -> Problem:
     key = f"{TRUTH}[{one.index}].arguments.{one.name}"
-    return Problem(f"is no {one.name} of {one.file}", key=key, hint=hint, value=one.id)
+    return Problem(f"is not an id of {one.file}", key=key, hint=hint, value=one.id)
 
 
 def _calls(truth: list[TruthCall]) -> Calls:

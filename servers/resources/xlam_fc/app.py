@@ -16,7 +16,7 @@ class XlamFcConfig(ResourcesConfig):
 
 
 class Call:
-    """A call as it is compared; arguments that are no JSON object are none."""
+    """A call as it is compared; arguments that are not a JSON object are none."""
 
     def __init__(self, name: Any, arguments: Any) -> None:
         read = read_arguments(arguments)

@@ -1,4 +1,4 @@
-"""Is an answer a refusal? What a judge of three labels says, and what a WildGuard classifier says in three lines."""
+"""Reads whether an answer is a refusal, from a judge of three labels or a WildGuard classifier of three lines."""
 
 from __future__ import annotations
 

@@ -267,7 +267,7 @@ async def test_output_that_is_no_text_is_an_error_with_its_reason(programs: Prog
     for code in ("raise ValueError('\\ud800')", "print('\\ud800')"):
         outcome = await run(programs, code)
         assert outcome.end == "error"
-        assert (outcome.error + outcome.traceback + outcome.stdout).encode(), "a lone surrogate is no UTF-8"
+        assert (outcome.error + outcome.traceback + outcome.stdout).encode(), "a lone surrogate is not UTF-8"
     value = (await run(programs, "def f(a): return '\\ud800'", "1", fn="f")).value
     assert value == '"\\ud800"'
 

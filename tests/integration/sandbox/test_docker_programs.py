@@ -1,4 +1,4 @@
-"""Programs under which sandboxes end: tried again in fresh ones, then it is their doing, unless the places fail."""
+"""Programs under which sandboxes end: retried in fresh ones, then it is their doing, unless the places fail."""
 
 from __future__ import annotations
 

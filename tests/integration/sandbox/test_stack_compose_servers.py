@@ -10,12 +10,14 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from gym import labels
 from gym.runtime.sandbox_access import TOKENS
 from gym.testing import GymStack
-from gym.wire.stack_names import project_name
+from gym.wire.stack_names import CONSOLE, NETWORK, PORT, ROUTER, SANDBOX, project_name
 from tests.support.cli import GYM, environment, gym
 from tests.support.docker import engine_client, eventually, need_engine, remove_images_of, replicas
 from tests.support.sandbox_policy import (
@@ -40,6 +42,22 @@ SERVERS = ("swe", "swe_tools", "mini_swe_agent", "code_gen", "math_with_code")
 SCIENCE = "math_with_code.resources_servers.math_with_code.sandbox_build=science"
 IMAGE = "python:3.13-slim"
 TIMEOUT = 600.0
+KNOCK = """
+import json, socket, sys
+from concurrent.futures import ThreadPoolExecutor
+
+def knock(address):
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+        return True
+    except OSError:
+        return False
+
+addresses = sys.argv[1:]
+with ThreadPoolExecutor(len(addresses)) as pool:
+    print(json.dumps([one for one, open in zip(addresses, pool.map(knock, addresses)) if open]))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +152,9 @@ def test_a_program_that_imports_numpy_passes_by_default_and_where_the_image_is_n
     assert (plain["reward"], scientific["reward"]) == (1.0, 1.0)
 
 
-def test_another_stack_goes_down_and_takes_its_own_sandboxes_alone(stack: GymStack, tmp_path: Path) -> None:
+def test_another_stack_reaches_no_server_here_and_takes_its_own_sandboxes_alone_when_it_goes_down(
+    stack: GymStack, tmp_path: Path
+) -> None:
     _, cookies = reply(stack.url, "/s/swe/seed_session", examples("resources/swe")[0])
     write_coder(tmp_path, IMAGE)
     try:
@@ -142,6 +162,9 @@ def test_another_stack_goes_down_and_takes_its_own_sandboxes_alone(stack: GymSta
             reply(other.url, "/s/coder/seed_session", ROW)
             (ours,) = boxes(stack.folder, "swe")
             assert len(labelled(tmp_path)["containers"]) == 1
+            foreign, own = doors(stack.folder), doors(tmp_path)
+            foreign.add(f"{gateway(tmp_path)}:{urlsplit(stack.url).port}")  # what the router publishes, from inside
+            assert reached_from(tmp_path, "coder", own | foreign) == own
     finally:
         remove_images_of(tmp_path)
     assert (labelled(tmp_path), containers_of(tmp_path)) == (NOTHING, [])
@@ -167,6 +190,40 @@ def test_no_token_is_in_an_inspection_a_command_line_a_rendered_file_or_a_log(st
     assert len(tokens) == 5  # of four servers and of people
     leaks = [(where, name) for where, text in texts.items() for name, token in tokens.items() if token in text]
     assert leaks == []
+
+
+def doors(folder: Path) -> set[str]:
+    """Addresses at which the servers of a stack, its console and its router listen, on the network of its servers."""
+    with engine_client() as client:
+        found = [client.api.inspect_container(one) for one in containers_of(folder)]
+    ports = {one["Config"]["Labels"]["com.docker.compose.service"]: _networks(one) for one in found}
+    assert {ROUTER, CONSOLE, SANDBOX} <= ports.keys()
+    return {
+        f"{one['IPAddress']}:{labels.ROUTER_PORT if name == ROUTER else PORT}"
+        for name, networks in ports.items()
+        for network, one in networks.items()
+        if network.endswith(f"_{NETWORK}") or name == SANDBOX
+    }
+
+
+def gateway(folder: Path) -> str:
+    """This machine, as the containers of a stack see it."""
+    with engine_client() as client:
+        networks = _networks(client.api.inspect_container(containers_of(folder)[0]))
+    return str(next(one["Gateway"] for one in networks.values() if one["Gateway"]))
+
+
+def reached_from(folder: Path, instance: str, addresses: set[str]) -> set[str]:
+    """Those with which a server of the stack gets a connection."""
+    words = ("exec", instance, "--", "python", "-c", KNOCK, *addresses)
+    done = gym(*words, cwd=folder, timeout=TIMEOUT)
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout))
+
+
+def _networks(inspected: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = inspected["NetworkSettings"]["Networks"]
+    return found
 
 
 def reply(url: str, path: str, body: Any, cookies: str = "") -> tuple[Any, str]:

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from gym.broker.egress import dns
 from gym.broker.egress.client_hello import read_hello
 from gym.broker.egress.config import EgressConfig
-from gym.broker.egress.errors import EgressDenied
 from gym.broker.egress.gateway import Gateway, check_hello
 from gym.broker.egress.request_head import read_request
-from gym.broker.egress.rules import EgressRules, choose_addresses, fits
+from gym.broker.egress.rules import EgressDenied, EgressRules, choose_addresses, fits
 from gym.broker.egress.tunnel import OutsideConnection
 from gym.broker.provider import Tags
 from gym.sandbox.relay import PROXY

@@ -1,4 +1,4 @@
-"""Frames: what is packed comes out again, however the bytes are cut; what is no frame is said to be none."""
+"""Frames: what is packed comes out again, however the bytes are cut; what is not a frame is said to be none."""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ from gym.broker.bounded_output import BoundedOutput
 from gym.broker.channel import frames
 from gym.broker.channel.channel import PipeChannel, open_channel
 from gym.broker.errors import RequestRefused
-from gym.broker.providers.docker.hijack import FRAME, KEPT_WORDS, Attached
+from gym.broker.providers.docker.hijack import FRAME, Attached
+from gym.broker.providers.upgraded_pipe import KEPT_WORDS
 from gym.broker.routes.command_routes import UnsentOutput
 from gym.broker.routes.terminal_routes import UNREAD, TerminalOutput
 from gym.broker.tar import BLOCK, TarReader, read_entries

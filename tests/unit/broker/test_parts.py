@@ -16,8 +16,9 @@ from gym.broker.audit_log import Audit
 from gym.broker.background import BackgroundTasks
 from gym.broker.bounded_output import BoundedOutput
 from gym.broker.config import ENV_FILE, authenticate, read_config
-from gym.broker.errors import Busy, Conflict, RequestRefused
+from gym.broker.errors import Busy, Conflict, RequestRefused, engine_failure
 from gym.broker.idempotency import IdempotentRequests
+from gym.broker.image_pulls import image_failure
 from gym.broker.jobs import OutputCursor
 from gym.broker.leases import Leases
 from gym.broker.shells import MarkReader
@@ -37,7 +38,7 @@ from gym.http.websocket import (
     encode,
 )
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import ExecResult, Output
+from gym.wire.sandbox import ExecResult, Output, SandboxSpec
 from tests.support.sandbox_broker import OPERATOR_TOKEN, TOKEN, make_config
 
 PIECES = st.lists(st.binary(max_size=30), max_size=20)
@@ -277,3 +278,8 @@ async def test_background_work_is_cancelled_at_the_end_and_none_is_left() -> Non
     await asyncio.sleep(0)
     await tasks.aclose()
     assert ended == ["yes"]
+
+
+def test_an_error_without_a_text_is_said_by_its_name() -> None:
+    assert engine_failure(TimeoutError()).message == "the sandbox engine: TimeoutError"
+    assert image_failure(ConnectionResetError(), SandboxSpec(image="x")).message.endswith("built: ConnectionResetError")

@@ -1,4 +1,4 @@
-"""Which ended containers are started again: decided from events, labels and an inspection, without an engine."""
+"""Which ended containers are restarted: decided from events, labels and an inspection, without an engine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gym.broker.restart_rules import (
     why_ended,
 )
 from gym.render.wanted_stack import wanted_of
-from tests.support.compose_plans import plan_of, service
+from tests.support.compose_plans import plan_of, service, shared_plan
 
 WANTED = wanted_of(plan_of(service("mcqa", replicas=2)), "p", "http://127.0.0.1:1")
 
@@ -80,7 +80,7 @@ def test_a_container_that_only_wears_the_labels_is_not_touched() -> None:
 @pytest.mark.parametrize(
     ("policy", "code", "died", "expected"),
     [
-        ("unless-stopped", 137, False, True),  # its end was not seen: SIGKILL is no stop
+        ("unless-stopped", 137, False, True),  # its end was not seen: SIGKILL is not a stop
         ("unless-stopped", 0, False, False),
         ("unless-stopped", 0, True, True),
         ("always", 1, True, True),
@@ -112,8 +112,8 @@ def test_an_end_is_given_time_to_turn_out_as_a_stop(
 ) -> None:
     trials = RestartHistory()
     trials.see([one], 100.0)
-    assert not trials.is_due(one, notes, 100.0 + seconds * 0.9)
-    assert trials.is_due(one, notes, 100.0 + seconds)
+    assert trials.due_in(one, notes, 100.0) == seconds
+    assert trials.due_in(one, notes, 100.0 + seconds) == 0
 
 
 def test_a_crash_loop_is_tried_more_and_more_seldom_and_forgiven_after_a_calm_time() -> None:
@@ -122,7 +122,7 @@ def test_a_crash_loop_is_tried_more_and_more_seldom_and_forgiven_after_a_calm_ti
     trials, one, now, starts = RestartHistory(), member(), 0.0, []
     for _ in range(5):
         trials.see([one], now)
-        while not trials.is_due(one, ContainerEvents(), now):
+        while trials.due_in(one, ContainerEvents(), now) > 0:
             now += 0.25
         starts.append(now)
         trials.started(one, now)
@@ -131,11 +131,11 @@ def test_a_crash_loop_is_tried_more_and_more_seldom_and_forgiven_after_a_calm_ti
     assert gaps == [2, 4, 8, 16]
     now += CALM_SECONDS + LONGEST_WAIT
     trials.see([one], now)
-    assert trials.is_due(one, ContainerEvents(), now + SETTLE_SECONDS)
+    assert trials.due_in(one, ContainerEvents(), now + SETTLE_SECONDS) <= 0
     trials.started(one, now + SETTLE_SECONDS)
     now += 2 * SETTLE_SECONDS
     trials.see([one], now)
-    assert trials.is_due(one, ContainerEvents(), now + 2)
+    assert trials.due_in(one, ContainerEvents(), now + 2) <= 0
 
 
 def test_notes_read_back_and_the_cause_is_named() -> None:
@@ -149,3 +149,11 @@ def test_notes_read_back_and_the_cause_is_named() -> None:
 
 def facts(code: int, policy: str = "unless-stopped", **state: Any) -> dict[str, Any]:
     return {"HostConfig": {"RestartPolicy": {"Name": policy}}, "State": {"ExitCode": code, **state}}
+
+
+def test_a_container_that_instances_share_is_started_and_so_are_their_further_replicas() -> None:
+    wanted = wanted_of(shared_plan(mcqa_simple_agent=2), "p", "http://127.0.0.1:1")
+    one = member("simple-agent-shared")
+    further = member("mcqa-simple-agent", instance="mcqa_simple_agent")
+    left_over = member("weather-simple-agent", instance="weather_simple_agent")  # of a time when each had its own
+    assert find_ended([one, further, left_over], wanted, heard("die")) == [one, further]

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from gym.broker import lifecycle
-from gym.broker.config import BrokerCaller, token_digest
+from gym.broker.config import BrokerCaller
 from gym.broker.provider import Tags
 from gym.broker.routes import file_routes
 from gym.errors import InfraError
@@ -20,7 +20,7 @@ from gym.http.pool import HttpClient
 from gym.http.streams import exchange
 from gym.sandbox.broker_client import Sandboxes
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import Build, Grant, SandboxSpec
+from gym.wire.sandbox import Build, Grant, SandboxSpec, token_digest
 from tests.support.sandbox_broker import (
     OPERATOR_TOKEN,
     OTHER_TOKEN,
@@ -210,7 +210,7 @@ async def test_a_request_that_was_first_sent_to_a_dead_broker_is_not_run_again()
 async def test_a_create_with_the_same_id_makes_one_sandbox_even_when_a_new_broker_is_asked() -> None:
     async with memory_broker() as (engine, running, _):
         first, body = await send(running, "POST", "/sandboxes", SPEC, x_gym_request_id="r1")
-        running.broker.idempotency._kept.clear()  # as in a broker that was started again and adopted the sandbox
+        running.broker.idempotency._kept.clear()  # as in a broker that was restarted and adopted the sandbox
         again, same = await send(running, "POST", "/sandboxes", SPEC, x_gym_request_id="r1")
         assert first.status == again.status == 201
         assert body["id"] == same["id"]

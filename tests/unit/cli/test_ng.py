@@ -78,8 +78,8 @@ def test_a_collection_takes_every_option_of_the_tutorials() -> None:
     ("command", "words", "message"),
     [
         ("ng_collect_rollouts", ["+input_jsonl_fpath=a"], r"needs output_jsonl_fpath"),
-        ("ng_collect_rollouts", ["+imput_jsonl_fpath=a"], r"(?s)no option.*mean \+input_jsonl_fpath"),
-        ("ng_collect_rollouts", ["limit"], "no option"),
+        ("ng_collect_rollouts", ["+imput_jsonl_fpath=a"], r"(?s)not an option.*mean \+input_jsonl_fpath"),
+        ("ng_collect_rollouts", ["limit"], "not an option"),
         ("ng_collect_rollouts", ["+responses_create_params={a: "], "cannot be read"),
         ("ng_test", [], "needs entrypoint"),
         ("ng_viewer", ["+jsonl_fpath=x", "+server_host=0.0.0.0"], "this machine alone"),

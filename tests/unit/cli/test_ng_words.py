@@ -42,7 +42,7 @@ def test_a_server_is_made_where_it_was_asked_for_unless_ours_have_a_place(
 
 
 def test_an_option_that_is_none_names_the_nearest() -> None:
-    with pytest.raises(UserError, match="no option") as error:
+    with pytest.raises(UserError, match="not an option") as error:
         ng.collect(["+agent_nam=a"])
     assert "did you mean +agent_name=" in error.value.hint
 

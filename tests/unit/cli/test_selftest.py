@@ -198,6 +198,14 @@ def test_bad_rows_are_named_by_line_and_field(entry: CatalogEntry) -> None:
     assert gaps[2].startswith("data/example.jsonl:3: Invalid JSON")
 
 
+def test_rows_beside_the_configuration_are_named_by_their_own_file(entry: CatalogEntry) -> None:
+    (entry.directory / "data" / "example.jsonl").rename(entry.directory / "rows.jsonl")
+    (entry.directory / "rows.jsonl").write_text(ROW + "not json\n")
+    gaps = list(find_gaps(entry))
+    assert gaps[0] == "rows.jsonl: 2 rows, 5 are asked for"
+    assert gaps[1].startswith("rows.jsonl:2: Invalid JSON")
+
+
 def test_a_config_that_is_no_yaml_is_named_by_its_line(entry: CatalogEntry) -> None:
     (config,) = (entry.directory / "configs").glob("*.yaml")
     config.write_text("one:\n  two: a: b\n")

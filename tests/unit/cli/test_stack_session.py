@@ -101,8 +101,8 @@ def test_what_is_not_well_is_reported_with_the_command_that_shows_why() -> None:
     mine = ReplicaStatus(
         instance="mine", replica="mine-2", type="resources_servers", implementation="m", state="healthy"
     )
-    ill = replace(mine, state="restarting", detail="exit code 1")
-    status = StackStatus(stack="gym", runtime="local", router="", replicas=(mine, ill))
+    unhealthy = replace(mine, state="restarting", detail="exit code 1")
+    status = StackStatus(stack="gym", runtime="local", router="", replicas=(mine, unhealthy))
     assert stack_session.unhealthy_replicas(status) == ["mine-2 is restarting (exit code 1): gym logs mine"]
 
 

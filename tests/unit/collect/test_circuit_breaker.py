@@ -111,7 +111,7 @@ async def test_a_trial_that_fails_counts_for_its_row_and_pauses_on() -> None:
     watch.cancel()
 
 
-async def test_no_trial_begins_while_a_server_is_ill() -> None:
+async def test_no_trial_begins_while_a_server_is_unhealthy() -> None:
     asked: list[set[str]] = []
 
     async def probe(names: Collection[str]) -> str:

@@ -18,8 +18,13 @@ from gym.collect.provenance import (
 from gym.collect.run_replies import read_reply, rollout_line
 from gym.collect.task_reader import Task
 from gym.http.pool import Reply
+from gym.wire.pieces import join_body
 
-HEADERS = [(b"server-timing", b"seed;dur=1.5, model;dur=20.0, tools;dur=0.3, verify;dur=2.0"), (b"x-gym-sdk", b"0.9.1")]
+HEADERS = [
+    (b"server-timing", b"seed;dur=1.5, model;dur=20.0, tools;dur=0.3, verify;dur=2.0"),
+    (b"x-gym-sdk", b"0.9.1"),
+    (b"x-gym-steps", b"model 20.0 3/4, tools 0.3"),
+]
 ROLLOUT: dict[str, Any] = {
     "responses_create_params": {"input": "?", "seed": 17},
     "response": {"model": "m-1", "output": [], "usage": {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}},
@@ -31,6 +36,7 @@ def test_a_stamp_reports_hops_model_tokens_seed_and_sdk() -> None:
     assert describe_headers(Reply(200, HEADERS, b"")) == {
         "hops": {"seed": 1.5, "model": 20.0, "tools": 0.3, "verify": 2.0},
         "sdk": "0.9.1",
+        "steps": [["model", 20.0, 3, 4], ["tools", 0.3]],
     }
     assert describe_rollout(ROLLOUT) == {
         "model": "m-1",
@@ -99,7 +105,7 @@ def test_the_stamp_stays_small_whatever_a_peer_says() -> None:
     task = Task(b"{}", b"}", "00000000000000aa:1", "math", 4, 1, "data.jsonl:5")
     reply = Reply(200, headers, orjson.dumps(loud))
     how = Circumstances(1, 1.0, 1.0, 0.0, "5tack", "a9ent", describe_headers(reply))
-    line = rollout_line(read_reply(reply, "math"), task, how)
+    line = join_body(rollout_line(read_reply(reply, "math"), task, how))
     assert len(line) - line.rindex(b'"_gym":{"key":') < 2000
 
 

@@ -21,6 +21,7 @@ from gym.collect.run_replies import (
 from gym.collect.task_reader import Task
 from gym.http.pool import Reply
 from gym.wire.failures import RolloutError
+from gym.wire.pieces import join_body
 
 TASK = Task(b"{}", b"}", "00000000000000aa:1", "math", 4, 1, "data.jsonl:5")
 HOW = Circumstances(2, 1000.0, 0.25, 0.5, "5tack", "a9ent")
@@ -34,7 +35,7 @@ def failure(status: int, body: bytes) -> RolloutError:
 
 
 def line(body: bytes) -> bytes:
-    return rollout_line(read_reply(Reply(200, [], body), "math"), TASK, HOW)
+    return join_body(rollout_line(read_reply(Reply(200, [], body), "math"), TASK, HOW))
 
 
 def test_a_rollout_is_the_replys_bytes_with_our_fields_behind() -> None:
@@ -140,7 +141,7 @@ KEY = "sk-canary-0123456789"
 def test_a_key_that_an_agent_of_another_make_echoes_is_masked() -> None:
     body = orjson.dumps({"reward": 1.0, "policy_api_key": KEY, "said": [f"Bearer {KEY}"], "response": {"model": KEY}})
     rolled = without_key(read_reply(Reply(200, [], body), "math"), KEY)
-    written = rollout_line(rolled, TASK, HOW)
+    written = join_body(rollout_line(rolled, TASK, HOW))
     assert KEY.encode() not in written
     assert orjson.loads(written)["said"] == ["Bearer ****"]
     same = read_reply(Reply(200, [], b'{"reward": 0.50}'), "math")

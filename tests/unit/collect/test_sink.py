@@ -61,9 +61,9 @@ import os, resource, sys
 from gym.collect.sink import append_whole
 resource.setrlimit(resource.RLIMIT_FSIZE, (25, 25))
 descriptor = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-append_whole(descriptor, b"first...\\n")
+append_whole(descriptor, [b"first...\\n"])
 try:
-    append_whole(descriptor, b"second..\\nthird...\\nfourth..\\n")
+    append_whole(descriptor, [b"second..\\nth", b"ird...\\n", b"fourth..\\n"])
 except OSError as error:
     print(error.strerror)
 """
@@ -76,5 +76,5 @@ def test_appending_goes_behind_what_is_there(tmp_path: Path) -> None:
     path = tmp_path / "X.jsonl"
     path.write_bytes(b"old\n")
     with path.open("ab") as stream:
-        append_whole(stream.fileno(), b"new\n")
+        append_whole(stream.fileno(), [b"new\n"])
     assert path.read_bytes() == b"old\nnew\n"

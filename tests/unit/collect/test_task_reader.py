@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from gym.collect.keys import DoneKeys, parse_key
 from gym.collect.row_tools import RowTools
 from gym.collect.task_reader import Task, TaskReader, TaskRules
-from gym.data.line_source import Line, lines_of_rows
+from gym.data.line_source import Line
 from gym.errors import Problem
+from tests.support.row_lines import lines_of_rows
 
 ROW: dict[str, Any] = {"responses_create_params": {"input": "hi"}}
 

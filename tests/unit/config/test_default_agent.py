@@ -78,6 +78,17 @@ def test_what_a_file_says_of_that_agent_is_said_over_it_and_so_are_overrides(tmp
     assert agent.fields["max_steps"] == 5
 
 
+def test_an_agent_that_is_named_after_the_server_takes_the_place_of_the_simple_one(tmp_path: Path) -> None:
+    stack = load(tmp_path, SERVER + "quiz_other:\n  responses_api_agents:\n    other:\n      max_steps: 3\n")
+    (agent,) = (one for one in stack.instances if one.type == "responses_api_agents")
+    assert (agent.name, agent.fields["max_steps"], agent.fields["resources_server"]["name"]) == (
+        "quiz_other",
+        3,
+        "quiz",
+    )
+    assert agent.fields["datasets"][0]["jsonl_fpath"] == "rows.jsonl"
+
+
 def test_a_file_that_names_an_agent_keeps_its_own(tmp_path: Path) -> None:
     own = WRITTEN.partition("quiz_simple_agent")[2].partition("      datasets")[0]
     stack = load(tmp_path, SERVER + "mine" + own.replace("simple_agent", "other"))

@@ -67,7 +67,7 @@ KNOWN: Final = {
         "1",
     ),
     "a default that is not needed": Difference(
-        "A default is not read while the variable is set, so what is wrong with it is no reason to stop.",
+        "A default is not read while the variable is set, so what is wrong with it is not a reason to stop.",
         '{a: "${oc.env:TOWN,${b}}"}',
         "Oslo",
         REFUSED,
@@ -79,7 +79,7 @@ KNOWN: Final = {
         [{"c": "${d}"}],
     ),
     "a variable by its bare name": Difference(
-        "A name in capitals that is no key is looked up in the environment.", '{a: "${TOWN}"}', "Oslo", REFUSED
+        "A name in capitals that is not a key is looked up in the environment.", '{a: "${TOWN}"}', "Oslo", REFUSED
     ),
     "env without oc": Difference("OmegaConf 1 called it so.", '{a: "${env:TOWN}"}', "Oslo", REFUSED),
     "keys are text": Difference(

@@ -61,7 +61,7 @@ function checkMaths() {
   isSame("double-struck", said(mathsNode("\\mathbb{R}^n")), "ℝn");
   for (const broken of ["\\frac{1}", "{a", "a}", "x^", "x^1^2", "\\left( x", "\\begin{nothing} x \\end{nothing}", "\\begin{matrix} 1", "\\sqrt", " ", "{".repeat(5000), "x".repeat(9000), "\\left"]) isSame(`not maths: ${broken.slice(0, 20)}`, mathsNode(broken), null);
   isSame("what cannot be read stays as its source", said(markdownNodes("so $\\frac{1}$ it")), "so $\\frac{1}$ it");
-  isSame("prices are no maths", box(markdownNodes("It costs $5 and not $10.")).querySelectorAll("math").length, 0);
+  isSame("prices are not maths", box(markdownNodes("It costs $5 and not $10.")).querySelectorAll("math").length, 0);
   for (const text of ["$x$", "$$x$$", "\\(x\\)", "\\[x\\]", "so \\boxed{\\frac12}.", "$$\nx\n$$", "\\begin{align}x\\end{align}", "**$x$**", "| $x$ |\n|---|"]) has(`maths in ${text}`, box(markdownNodes(text)), "math");
 }
 
@@ -94,6 +94,7 @@ function checkDiffs() {
   const edit = changeBlock("a\nb\nc", "a\nx\nc\nd");
   isSame("an edit", [...edit.querySelectorAll(".line")].map((one) => `${one.className[5]}${one.textContent}`).join(" "), "sa db ax sc ad");
   isTrue("a long edit", changeBlock("a\n".repeat(2000), "b\n".repeat(2000)).querySelectorAll(".line").length > 1000);
+  isTrue("a text with a patch in a fence is a text", !looksLikeDiff(`So:\n\n\`\`\`diff\n${PATCH}\`\`\`\n`) && looksLikeDiff(`${PATCH}+\`\`\`\n`));
   for (const text of ["@@ -1,99999 +1,99999 @@\n a", "--- a\n+++ b", "diff --git ", "@@", ""]) isTrue("broken patches survive", Boolean(diffBlock(text)));
 }
 
@@ -124,6 +125,8 @@ function checkConversation() {
   isSame("its exit code", node.querySelector(".chip.bad.exit").textContent, "exit 2");
   has("a command in colours", node, "pre.code");
   node.querySelectorAll("details").forEach((one) => { one.open = true; one.dispatchEvent(new Event("toggle")); });
+  isSame("an agent's answer is rendered", box(callBlock({ call_id: "2", name: "ask" }, { output: "**so**\n\n```diff\n@@ -1 +1 @@\n-a\n+b\n```" }, { agentCalls: [{ call_id: "2", agent: "sub" }] })).querySelectorAll(".call > div > .prose strong, .call > div > .prose .diff .line.add").length, 2);
+  checkTimes(items);
   isTrue("the conversation of a sub-agent", node.querySelector(".nested").textContent.includes("nested answer"));
   isTrue("reasoning unfolds", node.textContent.includes("hm") && node.textContent.includes("deep"));
   has("the answer is rendered", node, ".assistant > .prose math");
@@ -142,8 +145,17 @@ function checkConversation() {
   isTrue("each can be brought to the screen", many.reveal(9876).textContent.includes("answer 9876"));
   many.node.remove();
   const hops = box(hopsBlock({ seconds: 0.163, hops: { seed: 5, model: 20 } }));
-  isSame("the rest of the time", hops.querySelector(".hops .rest").title, "the rest 138 ms (85 %)");
+  isSame("the rest of the time", hops.querySelector(".hops .rest").title, "the rest 138\u00a0ms (85 %)");
   isTrue("side by side", hopsBlock({ seconds: 0.01, hops: { a: 9, b: 9 } })[2].textContent.includes("side by side"));
+}
+
+function checkTimes(items) {
+  const all = [["model", 294.2, 40, 176], ["tools", 57.1], ["model", 30], ["agents", 1234], ["model", 20]];
+  const shown = (stepTimes) => [...conversationBlock(items, { stepTimes }).querySelectorAll(".who small")].map((one) => one.textContent.replaceAll("\u00a0", " ")).join("; ");
+  isSame("what each call took", shown(all), "294 ms · 40 in, 176 out; 57 ms; 30 ms; 1.2 s; 20 ms");
+  isSame("of a loop that was longer than it says", shown([...all.slice(0, 4), ["omitted", 1]]), "294 ms · 40 in, 176 out; 57 ms; 30 ms; 1.2 s");
+  isSame("a result without a call", shown([all[0], all[2], all[3], all[4]]), "294 ms · 40 in, 176 out; 30 ms; 1.2 s; 20 ms");
+  for (const odd of [all.slice(0, 3), [...all, ["model", 1]], [], null, "x", [[]], [["model"]], [["omitted", 3]], [["model", "x"], 5]]) isSame("times of other calls", shown(odd), "");
 }
 
 function checkShapes() {

@@ -109,7 +109,7 @@ async def test_both_kinds_of_client_read_the_configuration_and_find_every_server
 
 
 async def test_no_block_of_the_configuration_has_an_entrypoint(bench: Bench, visitor: Visitor) -> None:
-    """Clients of NeMo Gym validate blocks that have one, and `port: 11000/s/mcqa` is no integer."""
+    """Clients of NeMo Gym validate blocks that have one, and `port: 11000/s/mcqa` is not an integer."""
     bench.show({"mcqa": [DEAD]})
     text = json.loads((await visitor.get("/global_config_dict_yaml")).body)
     assert "entrypoint" not in text

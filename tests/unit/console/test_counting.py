@@ -16,10 +16,10 @@ import pytest
 from gym.collect.study import comparison, estimates
 from gym.console.compare import run_pairs, run_side
 from gym.console.compare.comparisons import IDLE, Comparisons
-from gym.console.compare.run_pairs import compare_runs
 from gym.console.runs import run_tally
 from gym.console.runs.run_board import RunBoard
 from gym.console.viewer.run_files import RunFiles
+from tests.support.compared_runs import compare_runs
 from tests.support.rollout_files import failure, rollout, write_lines
 
 LINES, SLICE = 100, 7  # of a run, and of a moment
@@ -222,7 +222,7 @@ def asking(files: RunFiles, comparisons: Comparisons, *names: str) -> Callable[[
 
 def at_once(folder: Path, before: str, after: str) -> dict[str, Any]:
     runs = read(folder).runs
-    return {"after": after, **compare_runs(runs[before], runs[after], None, 0.5)}
+    return {"after": after, **compare_runs(runs[before], runs[after])}
 
 
 def test_runs_that_are_compared_in_slices_are_what_they_are_at_once(folder: Path) -> None:

@@ -6,7 +6,10 @@ import pytest
 
 from gym.console import engine_dns
 from gym.console.engine_dns import ContainerAddress, ContainerNames
+from gym.render.wanted_stack import wanted_of
+from gym.wire.stack_names import shared_port
 from gym.wire.wanted import Wanted, WantedRouter, WantedService
+from tests.support.compose_plans import shared_plan
 
 SERVICE = WantedService(
     name="mcqa",
@@ -49,3 +52,31 @@ async def test_where_addresses_are_called_after_tasks_each_replica_is_asked_for_
     assert await found.find(WANTED) == {"mcqa": moved}
     silent = True
     assert await found.find(WANTED) == {"mcqa": moved}
+
+
+async def test_a_container_that_instances_share_is_asked_for_once_and_has_a_port_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    names = {"simple-agent-shared": {"10.0.1.7"}, "mcqa-simple-agent": {"10.0.1.8"}}
+
+    async def addresses(host: str) -> frozenset[str]:
+        asked.append(host)
+        return frozenset(names.get(host, ()))
+
+    async def name(address: str, network: str) -> str:
+        by_address = {"10.0.1.7": "p-simple-agent-shared-1", "10.0.1.8": "p-mcqa-simple-agent-1"}
+        return by_address[address]
+
+    monkeypatch.setattr(engine_dns, "_addresses", addresses)
+    monkeypatch.setattr(engine_dns, "_name", name)
+    wanted = wanted_of(shared_plan(mcqa_simple_agent=2), "p", "http://r:1")
+    found = await ContainerNames().find(wanted)
+    shared = {
+        name: ContainerAddress("p-simple-agent-shared-1", "10.0.1.7", shared_port(name))
+        for name in ("mcqa_simple_agent", "weather_simple_agent")
+    }
+    assert found["weather_simple_agent"] == (shared["weather_simple_agent"],)
+    own = ContainerAddress("p-mcqa-simple-agent-1", "10.0.1.8")
+    assert found["mcqa_simple_agent"] == (shared["mcqa_simple_agent"], own)
+    assert sorted(asked) == ["mcqa", "mcqa-simple-agent", "policy-model", "simple-agent-shared", "weather"]

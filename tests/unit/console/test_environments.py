@@ -81,7 +81,7 @@ async def test_all_that_lies_in_a_folder_is_shown(tmp_path: Path) -> None:
     assert found["readme"].startswith("# counting")
     assert (found["rows"]["total"], found["rows"]["shown"][0]["row"]) == (2, ROW)
     case = {"name": "no calls", "kind": "zero_reward", "reward": 0.0, "error": None, "answer": "done", "calls": 0}
-    assert found["cases"] == {"total": 1, "shown": [case]}
+    assert found["cases"] == {"total": 1, "shown": [{**case, "said": []}]}
     figures = {"file": "example_metrics.json", "agent": "an_agent", "figures": {"mean/reward": 0.5}}
     assert found["metrics"] == [figures]
     assert (page.status, found["tools"]) == (200, [])
@@ -244,8 +244,9 @@ async def test_sessions_are_few_and_the_one_unused_for_longest_makes_room(tmp_pa
 async def test_a_session_ends_after_its_time(tmp_path: Path) -> None:
     async with counting(tmp_path, seconds=0.3) as (caller, _):
         view = await caller.post(f"{API}/tries", {"server": "counting", "example": 0}, **JSON)
-        while (await caller.get(f"{API}/tries/{view.body['id']}")).status == 200:
+        while (seen := await caller.get(f"{API}/tries/{view.body['id']}")).status == 200:
             await asyncio.sleep(0.01)
+        assert seen.status == 404
 
 
 async def test_the_console_s_end_closes_what_is_open(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import re
 import shutil
 from pathlib import Path
@@ -65,7 +66,7 @@ async def test_a_browser_shows_a_running_collection_with_its_bar(
     assert (await visitor.post("/collections", orjson.dumps(heartbeat))).status == 204
     dom, complaints = await _browse(f"{visitor.url}/", tmp_path)
     shown = dom.partition("<body>")[2].partition("<script>")[0]
-    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", shown))
+    text = re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", shown)))
     assert "Collecting now" in text
     assert "32 of 64 · 8 in flight" in text
     assert "reward 0.500 · 12.5/s · 3 s left" in text

@@ -34,7 +34,11 @@ class Served:
         self.discovery = folder / "discovery.json"
         self.routes = folder / "dynamic" / "stack.yml"
         self.backend = Backend()
-        self.reconciler = Reconciler(folder, self.discovery, self.routes, port=self.backend.port)
+        self.begin()
+
+    def begin(self) -> None:
+        self.reconciler = Reconciler(self.folder, self.discovery, self.routes, port=self.backend.port)
+        self.work = asyncio.create_task(self.reconciler.run())
 
     def is_routed(self, *, healthy: bool = True) -> bool:
         """To localhost, in both files."""
@@ -51,12 +55,11 @@ class Served:
 
 @pytest.fixture
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    made = Served(tmp_path)
     write_wanted(tmp_path, WANTED)
-    work = asyncio.create_task(made.reconciler.run())
+    made = Served(tmp_path)
     yield made
-    work.cancel()
-    await asyncio.wait([work])
+    made.work.cancel()
+    await asyncio.wait([made.work])
     await asyncio.to_thread(made.backend.stop)
 
 
@@ -72,6 +75,23 @@ async def test_who_is_well_is_routed_to_and_who_is_not_is_out(served: Served) ->
     await until(lambda: served.is_routed(healthy=False))
     served.backend.healthy = True
     await until(served.is_routed)
+
+
+async def test_a_console_that_is_started_again_takes_no_route_away_before_it_has_asked(served: Served) -> None:
+    await until(served.is_routed)
+    served.work.cancel()
+    await asyncio.wait([served.work])
+    before = read_discovery(served.discovery)
+    asked = served.backend.probes
+    served.begin()
+    await until(lambda: served.backend.probes > asked + 1)
+    assert read_discovery(served.discovery) == before  # a route that was away meanwhile would be of a later generation
+
+    served.work.cancel()
+    await asyncio.wait([served.work])
+    served.backend.healthy = False
+    served.begin()
+    await until(lambda: served.is_routed(healthy=False))
 
 
 async def test_a_command_that_died_keeps_no_server_out_of_the_routes(served: Served) -> None:
@@ -115,7 +135,7 @@ async def test_an_instance_that_is_no_longer_wanted_is_gone_and_back_when_it_is(
     await until(served.is_routed)
 
 
-async def test_wishes_that_cannot_be_read_change_nothing_and_make_the_console_ill(served: Served) -> None:
+async def test_wishes_that_cannot_be_read_change_nothing_and_make_the_console_unhealthy(served: Served) -> None:
     await until(served.is_routed)
     (served.folder / "wanted.json").write_text("{")
     await until(lambda: bool(served.reconciler.problem))

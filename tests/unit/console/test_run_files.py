@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from itertools import count
 from pathlib import Path
 
+import orjson
 import pytest
 
 from gym.console.pages.shell import PageAccess, make_app
@@ -160,3 +162,36 @@ def test_a_large_file_shows_its_beginning_at_once_and_the_rest_comes(tmp_path: P
     assert len(runs.files[0]) == 2 * FIRST_LOOK // 100_000
     assert runs.indexed() == 1
     runs.close()
+
+
+def test_the_run_that_is_asked_for_is_read_before_the_others(tmp_path: Path) -> None:
+    for name in ("a", "b", "z"):
+        write_lines(tmp_path / f"{name}.jsonl", [rollout(0)])
+    seconds = count(0)
+    runs = RunFiles([tmp_path], clock=lambda: next(seconds) / 5)  # time for one file
+    with runs.lock:  # so that no thread reads on
+        runs.refresh(first=("z",))
+        assert [len(runs.runs[name].rollouts) for name in ("a", "b", "z")] == [0, 0, 1]
+        assert (runs.indexed(("z",)), runs.indexed(("a",))) == (1.0, 0.0)
+    runs.close()
+
+
+async def test_the_head_sums_up_the_runs_that_were_chosen(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.jsonl", [rollout(0, 0, 1.0, agent="one", style=0.5)])
+    write_lines(tmp_path / "b.jsonl", [rollout(0, 0, 0.0, agent="two"), rollout(0, 1, 0.0, agent="two")])
+    write_lines(tmp_path / "b_failures.jsonl", [failure(3, agent="two")])
+    app = make_app([make_section(RolloutFiles([tmp_path]))], PageAccess())
+    async with running(app) as url:
+        caller = Caller(url)
+        await caller.get("/view/api/rollouts/summary")
+        for place in ("a:1", "b:f1", "b:2"):
+            assert (await caller.post(f"/view/api/rollouts/rollout/{place}/notes", {"flag": True})).status == 200
+        flagged = (await caller.get("/view/api/rollouts/export?run=b")).body
+        assert [one["_ng_task_index"] for one in map(orjson.loads, flagged.splitlines())] == [0, 3]
+        head = (await caller.get("/view/api/rollouts/summary?run=b")).body
+        assert [one["name"] for one in head["runs"]] == ["a", "b"]
+        assert [(one["name"], one["count"], one["failed"]) for one in head["agents"]] == [("two", 2, 1)]
+        assert (head["count"], head["kinds"], head["components"], head["repeated"]) == (2, {"timeout": 1}, [], True)
+        both = (await caller.get("/view/api/rollouts/summary?run=b&run=a")).body
+        assert (both["count"], both["components"]) == (3, ["style"])
+        assert (await caller.get("/view/api/rollouts/summary?run=none")).body["count"] == 0

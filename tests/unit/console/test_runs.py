@@ -12,16 +12,18 @@ import orjson
 import pytest
 
 from gym.collect.study.comparison import compare_rollouts
-from gym.console.compare.run_pairs import compare_runs
 from gym.console.pages.shell import NotThere, PageAccess, make_app
 from gym.console.run_sections import make_run_sections
+from gym.console.runs.agent_passes import choose_k, draw_passes, group_tasks
+from gym.console.runs.failure_examples import MAX_MESSAGES, FailureExamples
 from gym.console.runs.run_board import RunBoard
-from gym.console.runs.run_figures import draw_curve, draw_passes
+from gym.console.runs.run_figures import draw_curve
 from gym.console.runs.run_tally import Moments, RunTally
 from gym.console.viewer.run_files import RunFiles
 from gym.errors import UserError
 from gym.http.pool import HttpClient
 from gym.server.testing import running
+from tests.support.compared_runs import compare_runs
 from tests.support.driven_browser import CHROMIUM, driven
 from tests.support.rollout_files import EVIL, failure, poisoned, rollout, write_lines
 
@@ -114,7 +116,7 @@ def test_tasks_are_sorted_and_paged(folder: Path) -> None:
     assert (found["total"], [one["task"] for one in found["tasks"]]) == (3, [1, 0])
     assert found["tasks"][0] | {"title": "", "seconds": 0} == {
         **{"task": 1, "agent": "solver", "title": "", "id": "first:3", "tries": 2, "passed": 1, "mean": 0.5},
-        **{"spread": 1.0, "low": 0.0, "high": 1.0, "tokens": 6.0, "seconds": 0},
+        **{"pass_at_k": 0.5, "spread": 1.0, "low": 0.0, "high": 1.0, "tokens": 6.0, "seconds": 0},
     }
     assert [one["task"] for one in board.tasks("first", "mean", 1, 9, 0.5)["tasks"]] == [1, 0]
 
@@ -129,9 +131,12 @@ def test_a_run_that_is_not_there_is_said(folder: Path) -> None:
 def test_what_collects_now_is_told_of_a_run_that_has_not_ended(folder: Path) -> None:
     progress = {"done": 3, "in_flight": 2, "total": 9, "rate": 1.0}
     board = RunBoard(RunFiles([folder]), lambda: [{"output": "first.jsonl", "progress": progress}])
-    assert board.views()[0]["live"] == progress
+    write_lines(folder / "a_later.jsonl", [rollout(0) | {"_gym": {"started": 9e9}}])
+    board._files.refresh(whole=True)
+    assert [(one["name"], one["live"]) for one in board.views()] == [("first", progress), ("a_later", None)]
     (folder / "first_aggregate_metrics.json").write_text("[]")
-    assert (board.views()[0]["live"], board.views()[0]["state"]) == (None, "ended")
+    assert [(one["name"], one["live"]) for one in board.views()] == [("a_later", None), ("first", None)]
+    assert board.views()[1]["state"] == "ended"
 
 
 def test_provenance_is_what_stands_beside_the_run(folder: Path) -> None:
@@ -151,8 +156,60 @@ def test_a_curve_has_a_bounded_number_of_points_that_hold_all() -> None:
 
 
 def test_pass_at_k_is_taken_over_tasks_that_were_tried_so_often() -> None:
-    assert draw_passes((4, 1, 0), (4, 0, 0)) == [(1, 0.5, 2), (2, 1.0, 1), (4, 1.0, 1)]
-    assert draw_passes([], []) == []
+    passes = draw_passes(group_tasks((0, 0, 1), (4, 1, 0), (4, 0, 0)).items())
+    assert passes == [(1, 0.5, 2), (2, 1.0, 1), (4, 1.0, 1)]
+    assert draw_passes([]) == []
+    assert (choose_k(passes), choose_k([]), choose_k([(k, 1.0, 3) for k in (1, 2, 4, 8, 16)])) == (1, 1, 8)
+
+
+def test_agents_say_how_often_they_passed_and_how_far_their_repeats_lie_apart(folder: Path) -> None:
+    with (folder / "first.jsonl").open("ab") as stream:
+        stream.writelines(orjson.dumps(one) + b"\n" for one in rows({5: (1.0, 0.0), 6: (0.0, 0.0)}, agent="other"))
+    board = RunBoard(RunFiles([folder]))
+    agents = {one["name"]: one for one in figures(board)["agents"]}
+    assert figures(board)["k"] == 2
+    told = [(one["passed"], one["pass_rate"], one["pass_at_k"], one["spread"]) for one in agents.values()]
+    assert told == [(1, 0.25, 0.5, 0.5), (3, 0.5, pytest.approx(2 / 3), pytest.approx(1 / 3))]
+    assert [one["pass_at_k"] for one in board.figures("first", 0.5, 3)["agents"]] == [None, None]
+    assert [one["pass_rate"] for one in board.figures("first", 0.2, 1)["agents"]] == [0.25, pytest.approx(5 / 6)]
+
+
+def test_tasks_are_sorted_by_how_often_they_passed(folder: Path) -> None:
+    with (folder / "first.jsonl").open("ab") as stream:
+        stream.writelines(orjson.dumps(one) + b"\n" for one in rows({3: (1.0, 0.0, 0.0)}))
+    board = RunBoard(RunFiles([folder]))
+
+    def order(sort: str, border: float, k: int) -> list[int]:
+        return [one["task"] for one in board.tasks("first", sort, 0, 9, border, k)["tasks"]]
+
+    assert order("-passed", 0.5, 1) == [0, 1, 3, 2]
+    assert order("-passed", 0.25, 1) == [0, 2, 1, 3]
+    assert order("pass", 0.5, 2) == [2, 3, 0, 1]  # (0, 2/3, 1, 1)
+    assert order("-pass", 0.5, 3) == [3, 0, 1, 2]  # others were not tried three times
+    assert board.tasks("first", "-pass", 1, 1, 0.5, 3)["tasks"][0]["pass_at_k"] is None
+
+
+def test_failures_say_why_with_the_most_frequent_reason_first(folder: Path) -> None:
+    lines = [failure(each, 0, "model") | {"message": f"reason {each % 4 and 1}"} for each in range(8)]
+    write_lines(folder / "first_failures.jsonl", [failure(9, 0, "timeout"), *lines])
+    found = {one["kind"]: one["examples"] for one in figures(RunBoard(RunFiles([folder])))["kinds"]}
+    assert found == {
+        "model": [{"message": "reason 1", "count": 6, "line": 3}, {"message": "reason 0", "count": 2, "line": 2}],
+        "timeout": [{"message": "no answer within 3 s", "count": 1, "line": 1}],
+    }
+
+
+def test_reasons_that_are_all_different_take_no_more_than_their_room() -> None:
+    examples = FailureExamples()
+    examples.take(("model", f"request {each} failed", each) for each in range(10_000))
+    examples.take([("model", f"request {MAX_MESSAGES - 1} failed", 1)])
+    assert len(examples._kinds["model"]) == MAX_MESSAGES
+    assert examples.of("model")[0] == {
+        "message": f"request {MAX_MESSAGES - 1} failed",
+        "count": 2,
+        "line": MAX_MESSAGES - 1,
+    }
+    assert examples.of("sandbox") == []
 
 
 def test_moments_know_what_chance_explains() -> None:
@@ -173,7 +230,7 @@ def test_runs_are_compared_as_the_command_compares_their_files(tmp_path: Path) -
     files = RunFiles([tmp_path])
     files.refresh(whole=True)
     by_file = compare_rollouts(tmp_path / "before.jsonl", tmp_path / "after.jsonl")
-    found = compare_runs(files.runs["before"], files.runs["after"], None, 0.5)
+    found = compare_runs(files.runs["before"], files.runs["after"])
     assert (found["by"], found["tasks"], found["better"], found["worse"]) == ("row", 20, by_file.better, by_file.worse)
     assert (found["difference"], found["interval"]) == (by_file.difference, by_file.interval)
     assert found["p_value"] == by_file.p_value
@@ -190,16 +247,18 @@ def test_runs_that_share_nothing_say_so(tmp_path: Path) -> None:
     files = RunFiles([tmp_path])
     files.refresh(whole=True)
     with pytest.raises(UserError, match="share no row"):
-        compare_runs(files.runs["a"], files.runs["b"], None, 0.5)
+        compare_runs(files.runs["a"], files.runs["b"])
     with pytest.raises(UserError, match="no verified rollouts"):
-        compare_runs(files.runs["a"], files.runs["c"], None, 0.5)
+        compare_runs(files.runs["a"], files.runs["c"])
 
 
 async def test_addresses_refuse_what_makes_no_sense(folder: Path) -> None:
     wrong = {
-        "/view/api/runs/run?run=first&pass=high": "is no reward",
+        "/view/api/runs/run?run=first&pass=high": "is not a reward",
         "/view/api/runs/tasks?run=first&sort=colour": "expected one of",
         "/view/api/runs/tasks?run=first&start=-1": "whole numbers",
+        "/view/api/runs/tasks?run=first&k=-1": "expected a whole number",
+        "/view/api/runs/run?run=first&k=many": "expected a whole number",
         "/view/api/compare/runs?run=first": "two runs",
         "/view/api/compare/runs?run=first&run=first": "each once",
         "/view/api/compare/runs?run=first&run=nowhere": "there is no run",

@@ -13,7 +13,7 @@ from gym.console.stack import own_figures
 from gym.console.stack.log_tails import TAIL_BYTES, LogTails
 from gym.console.stack.router_metrics import read_sums, spread_buckets
 from gym.console.stack.sliding_window import SlidingWindow, quantile
-from gym.console.stack.stack_view import StackParts, StackView
+from gym.console.stack.stack_view import StackParts, StackView, rest_from_outside
 from gym.server.call_counts import EDGES, CallCounts
 
 METRICS = """
@@ -33,13 +33,13 @@ def probe(**work: Any) -> Probe:
     return Probe("success", health={"work": work})
 
 
-def work(*seconds: float, failed: int = 0, **asked: int) -> dict[str, Any]:
-    counts = CallCounts()
+def work(*seconds: float, failed: int = 0, in_flight: int = 2, **asked: int) -> dict[str, Any]:
+    counts = CallCounts(began=len(seconds) + failed + in_flight)
     for one in seconds:
         counts.add(one, 200)
     for _ in range(failed):
         counts.add(0.01, 500)
-    told = counts.view(2, asked)
+    told = counts.view(in_flight, asked)
     return {**told, "edges": list(told["edges"]), "buckets": list(told["buckets"])}
 
 
@@ -92,6 +92,35 @@ def test_servers_tell_how_long_calls_took_and_whom_they_asked() -> None:
     assert own_figures.calls_between(growth, {"agent": ["a-1"]}) == {("agent", "tools"): 40}
 
 
+def test_calls_that_began_before_the_window_are_none_from_outside() -> None:
+    """A server counts a call when it ends, its caller when it begins."""
+    window = SlidingWindow()
+    for now, told in ((0.0, work(in_flight=8)), (50.0, work(*[30.0] * 8, in_flight=2))):
+        window.add(now, own_figures.sums_of({"a-1": probe(**told)}))
+    assert own_figures.calls_begun(window.growth(), ["a-1"]) == 2
+    old = SlidingWindow()  # of an SDK that does not count it
+    for now, told in ((0.0, work()), (50.0, work(0.1, 0.1))):
+        told.pop("began")
+        old.add(now, own_figures.sums_of({"a-1": probe(**told)}))
+    assert own_figures.calls_begun(old.growth(), ["a-1"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("begun", "asked", "routed", "rest"),
+    [
+        (50, 0, 0, 50),  # collectors ask agents past the router
+        (1000, 1000, 0, 0),
+        (1002, 1000, 0, 0),  # two servers were asked some milliseconds apart
+        (1002, 1000, 1, 1),  # but this one came through the router
+        (990, 1000, 3, 2),
+        (1100, 1000, 0, 100),
+        (14, 10, 0, 4),
+    ],
+)
+def test_what_no_server_sent_came_from_outside(begun: float, asked: float, routed: float, rest: float) -> None:
+    assert rest_from_outside(begun, asked, routed) == rest
+
+
 @pytest.mark.parametrize(
     "told",
     [
@@ -104,7 +133,8 @@ def test_whatever_a_server_tells_there_are_figures_or_none(told: Any) -> None:
     window = SlidingWindow()
     window.add(0, own_figures.sums_of(probes))
     window.add(5, own_figures.sums_of(probes))
-    own_figures.figures(window.growth(), ["a-1"], [own_figures.read_work(probes["a-1"])])
+    found = own_figures.figures(window.growth(), ["a-1"], [own_figures.read_work(probes["a-1"])])
+    assert found is None or found.keys() >= {"in_flight", "of"}
 
 
 def test_the_histogram_of_a_server_has_a_count_for_each_gap_between_its_edges() -> None:

@@ -143,3 +143,46 @@ async def test_a_person_finds_restarts_logs_and_configuration(
         await page.look(width=400)
         assert await page.run("document.documentElement.scrollWidth") <= 400
         assert page.complaints == []
+
+
+AGENTS = ["weather_agent", "quiz_agent", "researcher", "critic", "team", "math_agent"]
+CALLS = [
+    *(("", name) for name in ("weather_agent", "quiz_agent", "team", "math_agent")),
+    *((name, "policy") for name in AGENTS),
+    *(("weather_agent", "weather"), ("quiz_agent", "quiz"), ("team", "quiz"), ("math_agent", "math")),
+    *(("team", "researcher"), ("team", "critic"), ("math", "judge")),
+]
+GEOMETRY = """(() => {
+  const picture = document.querySelector('#drawing svg'), { width } = picture.viewBox.baseVal;
+  const boxes = (shape) => [...picture.querySelectorAll(shape)].map((one) => one.getBBox());
+  const labels = boxes('.rate');
+  const meet = (one, other, side, size) => one[side] < other[side] + other[size] && other[side] < one[side] + one[size];
+  const cover = (one, other) => meet(one, other, 'x', 'width') && Math.abs(one.y - other.y) < one.height - 4;
+  return {
+    beyond: boxes('path, text').filter((one) => one.x < 0 || one.x + one.width > width).length,
+    labels: labels.length,
+    covered: labels.filter((one, each) => labels.slice(each + 1).some((other) => cover(one, other))).length,
+  };
+})()"""
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium on the PATH")
+async def test_every_line_of_the_drawing_is_seen_and_says_its_traffic(bench: Bench, tmp_path: Path) -> None:
+    kinds = {"policy": "responses_api_models", "judge": "responses_api_models"}
+    kinds |= dict.fromkeys(AGENTS, "responses_api_agents")
+    names = [*AGENTS, "policy", "weather", "quiz", "judge", "math"]
+    servers = [
+        {"name": name, "type": kinds.get(name, "resources_servers"), "state": "healthy", "replicas": [{}]}
+        for name in names
+    ]
+    calls = [{"from": caller, "to": asked, "calls": 900, "rate": 15.0} for caller, asked in CALLS]
+    view = orjson.dumps({"servers": servers, "calls": calls, "window": 60.0, "router_problem": ""}).decode()
+    bench.show({})
+    async with stack_over(bench, StackParts()) as visitor, driven(tmp_path / "profile") as page:
+        await page.look(width=1600)
+        await page.open(f"{visitor.url}/view/stack")
+        await page.until("document.querySelectorAll('#drawing svg').length === 1")
+        geometry = await page.run(f"drawCalls({view}); {GEOMETRY}")
+        await page.screenshot(tmp_path / "drawing.png")
+    assert geometry == {"beyond": 0, "labels": len(CALLS), "covered": 0}

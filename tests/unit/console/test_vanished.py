@@ -1,4 +1,4 @@
-"""The console says which agents' replicas nothing can be heard of: not who refuses, and not who is no agent."""
+"""The console says which agents' replicas nothing can be heard of: not who refuses, and not who is not an agent."""
 
 from __future__ import annotations
 

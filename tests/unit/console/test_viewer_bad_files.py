@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from collections.abc import AsyncIterator
@@ -13,6 +14,7 @@ import pytest
 
 from gym.console.pages.shell import PageAccess, make_app
 from gym.console.viewer.app import make_section
+from gym.console.viewer.embed import embed_rollouts
 from gym.console.viewer.query import SORTS
 from gym.console.viewer.rollout_files import RolloutFiles
 from gym.server.testing import Caller, running
@@ -120,6 +122,23 @@ async def test_binary_in_a_tool_s_output_and_bytes_that_are_no_text_are_listed(c
     assert (await answer(caller, "rollout/x:2/problem"))["reason"].startswith("not JSON")
     assert (await answer(caller, "list?text=%00%1b"))["total"] == 1
     assert (await caller.get(f"{API}/list?text=%FF%FE")).status == 200
+
+
+async def test_halves_of_characters_that_python_writes_are_no_malformed_line(caller: Caller, path: Path) -> None:
+    odd = rollout(1, note="\ud83d")
+    odd["response"]["output"][2]["output"] = b"\x80\xff".decode("utf-8", "surrogateescape")
+    odd["responses_create_params"]["input"][0]["content"] = "What is \udcff?"
+    broken = json.dumps(odd)[:-1] + ', "reward": NaN}'
+    write_lines(path, [json.dumps(odd).encode() + b"\n", broken.encode() + b"\n", rollout(2)])
+    found = await answer(caller, "list")
+    assert [row["kind"] for row in found["rows"]] == ["", "malformed", ""]
+    assert (found["rows"][0]["title"], found["rows"][0]["reward"]) == ("What is ??", 1.0)
+    assert (await caller.post(f"{API}/rollout/x:1/notes", {"flag": True})).body["flag"] is True
+    assert b"udcff" in (await caller.get(f"{API}/rollout/x:1")).reply.body
+    assert (await caller.get(f"{API}/export")).reply.body.count(b"_note") == 1
+    files = RolloutFiles([path])
+    files.refresh(whole=True)
+    assert b"udcff" in embed_rollouts(files)
 
 
 async def test_ten_thousand_steps_and_a_row_of_fifty_megabytes_are_rows_like_others(caller: Caller, path: Path) -> None:

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from gym.data.data_card import About, Part, make_card
-from gym.data.line_source import lines_of_rows
 from gym.data.portrait import Portrait, portray
 from gym.errors import ConfigError
+from tests.support.row_lines import lines_of_rows
 
 
 def row(text: str, **fields: Any) -> dict[str, Any]:

@@ -277,6 +277,8 @@ def test_a_prompt_that_is_twice_in_train_alone_is_no_leak(shop: Workshop) -> Non
     shop.add("a", "train", [row("x"), row("x")])
     shop.add("a", "validation", [row("y"), row("y")])
     shop.prepare()
+    assert not any("asks the same as" in line for line in shop.said)
+    assert (len(shop.rows("train")), len(shop.rows("validation"))) == (2, 2)
 
 
 def test_metrics_that_say_otherwise_stop_with_a_diff(shop: Workshop) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gym.data.line_source import lines_of_rows
 from gym.data.prompts import PromptTemplate, read_prompt, render_rows
 from gym.errors import ConfigError
+from tests.support.row_lines import lines_of_rows
 
 
 def prompt(folder: Path, text: str) -> PromptTemplate:

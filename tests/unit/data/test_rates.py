@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from gym.collect.keys import row_digest
-from gym.data.line_source import Line, lines_of_rows
+from gym.data.line_source import Line
 from gym.data.rates import Scored, filter_rows, parse_range, sum_rates
 from gym.data.row_keys import asked_key
 from gym.errors import ConfigError, UserError
+from tests.support.row_lines import lines_of_rows
 
 
 def row(text: str, **fields: Any) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gym.data.line_source import lines_of_rows
 from gym.data.splitting import parse_ratio, split_rows
 from gym.errors import ConfigError, UserError
+from tests.support.row_lines import lines_of_rows
 
 
 def row(text: str, **fields: Any) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gym.data.line_source import Line, lines_of_rows
+from gym.data.line_source import Line
 from gym.data.row_rules import Checked, LineRules, check_files, check_line, check_lines
+from tests.support.row_lines import lines_of_rows
 
 PARAMS = b'"responses_create_params":{"input":"x"}'
 AGENTS = LineRules(agents=("mcqa_simple_agent", "swe_simple_agent"))

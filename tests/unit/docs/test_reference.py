@@ -39,6 +39,11 @@ def test_every_key_of_an_instance_and_every_variable_is_in_the_reference(made: P
     assert {name for name in variables - INTERNAL if f"\n| `{name}` |" not in page} == set()
 
 
+def test_every_key_of_an_instance_is_explained_for_both_runtimes() -> None:
+    page = (ROOT / "docs" / "instances.md").read_text("utf-8")
+    assert [key for key in FACTS if f"\n| `{key}` |" not in page] == []
+
+
 def test_every_link_of_the_reference_leads_somewhere(made: Path) -> None:
     folder = ROOT / "docs" / "reference"
     for name in PAGES:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from gym.plan import Change, Observed, ObservedService, Plan, changes_to_text, diff, make_plan
 from gym.plan.plan_diff import changes_between, differs_in_sources_alone
+from tests.support.compose_plans import plan_of, service, shared_plan
 from tests.support.plans import stack
 
 
@@ -84,3 +85,38 @@ def test_requirements_replicas_and_settings_are_more_than_sources() -> None:
     assert not differs_in_sources_alone(former, make_plan(stack(replicas=3)))
     assert not differs_in_sources_alone(former, make_plan(base.model_copy(update={"instances": base.instances[:-1]})))
     assert not differs_in_sources_alone(former, make_plan(base, drain_seconds=1.0))
+
+
+def beside(*others: str, digest: str = "", replicas: int = 1) -> ObservedService:
+    return ObservedService(digest=digest, replicas=replicas, beside=frozenset(others))
+
+
+def test_instances_of_one_process_are_replaced_together() -> None:
+    plan = shared_plan()
+    mcqa, weather = (f"digest-of-{name}_simple_agent" for name in ("mcqa", "weather"))
+
+    def why(**services: ObservedService) -> dict[str, tuple[str, str]]:
+        found = by_name(diff(plan, Observed(services=services)))
+        return {name: change for name, change in found.items() if name.endswith("_agent")}
+
+    first, second = "mcqa_simple_agent", "weather_simple_agent"
+    assert why(**{first: beside(second, digest=mcqa), second: beside(first, digest=weather)}) == {}
+    assert why(**{first: beside(digest=mcqa)}) == {
+        first: ("replace", f"its process gets {second}"),
+        second: ("create", "new"),
+    }
+    assert why(**{first: beside(second, digest=mcqa), second: beside(first, digest="older")}) == {
+        first: ("replace", f"its process is replaced for {second}"),
+        second: ("replace", "changed"),
+    }
+    apart = {first: beside(digest=mcqa), second: beside(digest=weather, replicas=2)}
+    assert why(**apart) == {
+        first: ("replace", f"its process gets {second}"),
+        second: ("replace", f"its process gets {first}, 2 -> 1 replicas"),
+    }
+
+
+def test_an_instance_that_leaves_a_process_is_named_to_those_that_stay() -> None:
+    plan = plan_of(service("one"))
+    running = {"one": beside("two", "three", digest="digest-of-one")}
+    assert by_name(diff(plan, Observed(services=running)))["one"] == ("replace", "its process loses three and 1 more")

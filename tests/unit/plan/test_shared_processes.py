@@ -7,7 +7,16 @@ import pytest
 
 from gym.config.model import ContainerFacts, Instance, StackConfig
 from gym.plan import Plan, make_plan
-from gym.plan.shared_processes import digests_of_processes, processes_of, share_processes
+from gym.plan.shared_processes import (
+    container_slug,
+    digests_of_processes,
+    processes_of,
+    share_processes,
+    shared_processes,
+    tell_shared,
+    tell_unshared,
+)
+from gym.wire.stack_names import shared_port
 from tests.support.plans import agent, instance
 
 MODEL = instance(
@@ -109,3 +118,45 @@ def test_further_replicas_have_their_own_processes() -> None:
     )
     assert together(scaled) == {("one-1", "two-1")}
     assert {"two-2", "two-3"} <= set(processes_of(scaled))
+    assert [one.own_replicas for one in scaled.services if one.process] == [0, 2]
+
+
+def test_an_instance_that_is_scaled_to_none_is_in_no_process() -> None:
+    plan = shared(loop("one"), loop("two"), loop("three"), MCQA, MODEL)
+    services = tuple(one.model_copy(update={"replicas": int(one.name != "two")}) for one in plan.services)
+    members = shared_processes(plan.model_copy(update={"services": services}))
+    assert {process: [one.name for one in each] for process, each in members.items()} == {
+        "simple-agent.shared": ["one", "three"]
+    }
+
+
+def test_an_instance_with_something_of_its_own_elsewhere_stays_apart() -> None:
+    plan = make_plan(StackConfig(instances=(loop("one"), loop("two"), loop("three"), MCQA, MODEL), settings={}))
+    assert together(share_processes(plan, apart={"two"})) == {("one-1", "three-1")}
+
+
+def test_a_process_and_an_instance_never_have_the_same_name_as_containers() -> None:
+    plan = shared(loop("one"), loop("two"), instance("simple_agent_shared"), MCQA, MODEL)
+    (process,) = shared_processes(plan)
+    assert container_slug(process) == "simple-agent-shared-2"
+
+
+def test_of_two_with_one_port_the_first_by_name_shares_whoever_else_does() -> None:
+    """An address that was read before a change must not mean another instance after it."""
+    by_port: dict[int, str] = {}
+    clash = next(
+        (by_port[port], name)
+        for name in (f"agent_{number}" for number in range(10_000))
+        if by_port.setdefault(port := shared_port(name), name) != name
+    )
+    first, second = sorted(clash)
+    plan = shared(loop(second), loop("one"), loop(first), MCQA, MODEL)
+    assert [one.name for one in plan.services if one.process] == ["one", first]
+
+
+def test_what_shares_is_told_and_where_nothing_can_that_is_told_too() -> None:
+    plan = shared(*(loop(name) for name in ("one", "two", "three", "four")), MCQA, MODEL)
+    assert tell_shared(plan, "container") == ("share: 4 simple_agent in one container, simple-agent-shared",)
+    told = "share: not used by swarm, where each instance has its own: one, two, three and 1 more."
+    assert tell_unshared(plan, "swarm") == (told,)
+    assert tell_unshared(plan, "compose") == tell_unshared(shared(MCQA, MODEL), "swarm") == ()

@@ -14,9 +14,10 @@ from gym.config.model import ContainerFacts
 from gym.plan import Plan, RouterPlan
 from gym.render.compose import render_compose
 from gym.render.compose_settings import LONG_DOCUMENT, launch_text, settings_files
+from gym.render.compose_shared import shared_files
 from gym.render.host_urls import reach_host
-from gym.wire.stack_names import project_name, replica_host, service_name
-from tests.support.compose_plans import HOME, demo_plan, facts_of, golden, plan_of, service
+from gym.wire.stack_names import project_name, replica_host, service_name, shared_port
+from tests.support.compose_plans import HOME, demo_plan, facts_of, golden, plan_of, service, shared_plan
 
 SECRETS = {"policy_model": ("policy_api_key",), "mcqa_simple_agent": ("hf_token",)}
 
@@ -199,3 +200,70 @@ def test_where_spans_go_to_this_machine_the_router_and_our_servers_get_it_and_ot
     services = rendered(reach_host(plan))["services"]
     assert services["mcqa"]["extra_hosts"] == services["router"]["extra_hosts"] == ["host.docker.internal:host-gateway"]
     assert "extra_hosts" not in services["foreign"]
+
+
+def test_instances_that_share_a_process_are_one_service() -> None:
+    plan = shared_plan()
+    golden("shared.yaml", render_compose(plan, facts_of(plan)))
+
+
+def test_each_instance_of_a_shared_container_is_given_what_it_has_alone() -> None:
+    plan = shared_plan()
+    project = project_name(plan.stack, HOME)
+    files = settings_files(plan, project) | shared_files(plan)
+    mounts = dict(one.split(":")[:2] for one in rendered(plan)["services"]["simple-agent-shared"]["volumes"])
+    seen = {inside: files[path.removeprefix("./")] for path, inside in mounts.items() if path.startswith("./config/")}
+    own = read_shared_text(seen)
+    assert [one["NEMO_GYM_CONFIG_PATH"] for one in own] == ["mcqa_simple_agent", "weather_simple_agent"]
+    for variables in own:
+        name = variables["NEMO_GYM_CONFIG_PATH"]
+        document = json.loads(seen[variables["GYM_CONFIG_FILE"]])
+        fields = document[name]["responses_api_agents"]["simple_agent"]
+        assert variables["GYM_LISTEN"] == f"0.0.0.0:{shared_port(name)}" == f"{fields['host']}:{fields['port']}"
+        assert document.keys() == {name, name.removesuffix("_simple_agent"), "policy_model", "head_server"}
+
+
+def read_shared_text(files: dict[str, str]) -> list[dict[str, str]]:
+    found = json.loads(files["/run/gym-shared.json"])
+    assert isinstance(found, list)
+    return found
+
+
+def test_models_in_one_container_have_their_own_addresses_of_providers() -> None:
+    process = {"type": "responses_api_models", "implementation": "scripted", "process": "scripted.shared"}
+    plan = plan_of(service("policy_model", **process), service("judge", **process))
+    found = rendered(plan)["services"]["scripted-shared"]
+    assert {one for one in found["volumes"] if "upstreams" in one} == {
+        "./upstreams/policy-model:/run/gym-upstreams/policy-model:ro",
+        "./upstreams/judge:/run/gym-upstreams/judge:ro",
+    }
+    assert "GYM_UPSTREAMS" not in found["environment"]
+    (text,) = shared_files(plan).values()
+    assert [one["GYM_UPSTREAMS"] for one in json.loads(text)] == [
+        "/run/gym-upstreams/policy-model",
+        "/run/gym-upstreams/judge",
+    ]
+
+
+def test_further_replicas_of_an_instance_that_shares_are_a_service_of_its_own() -> None:
+    services = rendered(shared_plan(mcqa_simple_agent=3))["services"]
+    assert services["mcqa-simple-agent"]["deploy"]["replicas"] == 2
+    assert services["mcqa-simple-agent"]["environment"]["NEMO_GYM_CONFIG_PATH"] == "mcqa_simple_agent"
+    assert "weather-simple-agent" not in services
+    assert services["simple-agent-shared"] == rendered(shared_plan())["services"]["simple-agent-shared"]
+
+
+def test_an_instance_without_replicas_leaves_the_shared_container() -> None:
+    services = rendered(shared_plan(mcqa_simple_agent=0))["services"]
+    assert list(json.loads(services["simple-agent-shared"]["labels"]["gym.instances"])) == ["weather_simple_agent"]
+    assert "mcqa-simple-agent" not in services
+
+
+def test_a_shared_container_is_another_one_when_any_instance_in_it_is() -> None:
+    plan = shared_plan()
+    changed = tuple(
+        one.model_copy(update={"digest": "newer"}) if one.name == "weather_simple_agent" else one
+        for one in plan.services
+    )
+    before, after = (rendered(one)["services"] for one in (plan, plan.model_copy(update={"services": changed})))
+    assert [name for name in before if before[name] != after[name]] == ["simple-agent-shared"]

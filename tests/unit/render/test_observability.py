@@ -54,7 +54,7 @@ def test_the_broker_is_scraped_where_there_is_one() -> None:
 
 def test_beside_a_local_stack_everything_is_on_this_machine() -> None:
     files = observability_files(
-        demo_plan(), TEXTS, addresses_here("127.0.0.1:4711", "/home/ada/.gym/gym/observability")
+        demo_plan(), TEXTS, addresses_here("http://127.0.0.1:4711", "/home/ada/.gym/gym/observability")
     )
     assert yaml.safe_load(files["prometheus.yml"])["scrape_configs"][0]["static_configs"][0]["targets"] == [
         "127.0.0.1:4711"

@@ -6,8 +6,9 @@ import pytest
 
 from gym.errors import UserError
 from gym.plan import Change
-from gym.render.override_changes import check_override, override_changes, tell_stale
-from tests.support.compose_plans import demo_plan
+from gym.render.override_changes import check_override, named_instances, override_changes, tell_stale
+from gym.render.override_file import adapt_override
+from tests.support.compose_plans import demo_plan, shared_plan
 
 PROJECT = "gym-demo-01234567"
 
@@ -100,3 +101,19 @@ def test_stale_instances_say_why_and_others_stay() -> None:
         ("create", "mail", "image is mail:1"),
     ]
     assert tell_stale(kept, set(), ()) == kept
+
+
+def test_an_instance_that_a_file_names_is_a_service_of_its_own() -> None:
+    texts = ("services: {mcqa-simple-agent: {cpus: 1}}", "services: {mail: {image: 'm:1', depends_on: [weather]}}")
+    assert named_instances(texts, shared_plan(), PROJECT) == {"mcqa_simple_agent", "weather"}
+
+
+def test_a_container_that_instances_share_is_known_by_its_name() -> None:
+    text = "services: {simple-agent-shared: {mem_limit: 8g}}"
+    check_override({"mine.yaml": text}, shared_plan(), PROJECT)
+    assert named_instances([text], shared_plan(), PROJECT) == {"simple-agent-shared"}
+    (change,) = override_changes([], [text], shared_plan(), PROJECT)
+    assert (change.service, change.why) == ("simple-agent-shared", "-f: mem_limit is 8g")
+    assert adapt_override(text, shared_plan(), PROJECT) is None
+    with pytest.raises(UserError, match="no server is called `simple-agent-shared`"):
+        check_override({"mine.yaml": text}, demo_plan(), PROJECT)

@@ -61,6 +61,11 @@ def test_a_node_may_run_its_servers_in_an_image(program: str) -> None:
     assert_golden(f"slurm/{program}.sbatch", slurm_texts(RenderRequest(plan, {}))["stack.sbatch"])
 
 
+def test_an_image_of_apptainer_sees_the_gpus_that_were_asked_for() -> None:
+    plan = plan_of(instance("judge", 1, gpus=1), container={"program": "apptainer", "image": "gym.sif"})
+    assert "apptainer exec --nv --bind" in slurm_texts(RenderRequest(plan, {}))["stack.sbatch"]
+
+
 def test_replicas_are_spread_and_those_that_run_stay_where_they_are() -> None:
     first = place(plan_of(instance("a", 2), instance("b")), 3)
     assert first == {"router": 0, "console": 0, "a-1": 1, "a-2": 2, "b-1": 1}

@@ -12,8 +12,9 @@ from gym.render.traefik import traefik_dynamic
 from gym.render.wanted_stack import Leavers, Sight, discovery_of, plan_of_wanted, wanted_of
 from gym.wire.discovery import Discovery
 from gym.wire.route_files import read_discovery, write_routes
+from gym.wire.stack_names import shared_port
 from gym.wire.wanted import LEASE_SECONDS, Beat, Wanted, Work, read_wanted, read_work, write_wanted, write_work
-from tests.support.compose_plans import plan_of, service
+from tests.support.compose_plans import plan_of, service, shared_plan
 
 PLAN = plan_of(
     service("mcqa", replicas=2, fields={"api_key": "secret://key"}),
@@ -71,7 +72,7 @@ def test_a_command_counts_as_alive_while_its_beat_changes_and_not_a_moment_longe
 
 
 def test_a_beat_of_a_command_that_died_long_ago_is_believed_for_one_lease_at_most() -> None:
-    """By a console that was started again: it cannot know how old what it reads is."""
+    """By a console that was restarted: it cannot know how old what it reads is."""
     beat = Beat()
     assert beat.hears(Work(beat=7), 1000.0)
     assert not beat.hears(Work(beat=7), 1000.0 + LEASE_SECONDS)
@@ -144,3 +145,39 @@ def test_of_a_write_that_was_cut_off_between_the_two_files_the_second_is_brought
     assert write(document, routes, WANTED, found)
     assert routes.read_text() == new
     assert not write(document, routes, WANTED, found)
+
+
+SHARED = "gym-demo-1-simple-agent-shared-1"
+
+
+def test_instances_in_one_container_have_a_port_each_and_the_names_that_they_have_alone() -> None:
+    wanted = wanted_of(shared_plan(), "gym-demo-1", "http://127.0.0.1:1234")
+    port, other = shared_port("mcqa_simple_agent"), shared_port("weather_simple_agent")
+    assert port != other
+    seen = {"mcqa_simple_agent": [Sight(SHARED, True, port)], "weather_simple_agent": [Sight(SHARED, False, other)]}
+    found = discovery_of(wanted, seen).instances
+    assert [(one.id, one.url, one.healthy, one.route) for one in found["mcqa_simple_agent"].replicas] == [
+        ("mcqa-simple-agent-1", f"http://{SHARED}:{port}", True, "/s/~mcqa-simple-agent-1")
+    ]
+    (weather,) = found["weather_simple_agent"].replicas
+    assert (weather.url, weather.healthy) == (f"http://{SHARED}:{other}", False)
+    assert discovery_of(wanted, {}).instances["mcqa_simple_agent"].replicas[0].url == f"http://{SHARED}:{port}"
+    assert discovery_of(wanted, seen, (SHARED,)).instances["mcqa_simple_agent"].replicas == ()
+
+
+def test_further_replicas_of_an_instance_that_shares_are_numbered_on() -> None:
+    wanted = wanted_of(shared_plan(mcqa_simple_agent=3), "gym-demo-1", "http://127.0.0.1:1234")
+    port = shared_port("mcqa_simple_agent")
+    own = [Sight(f"gym-demo-1-mcqa-simple-agent-{number}", healthy=True) for number in (2, 1)]
+    found = discovery_of(wanted, {"mcqa_simple_agent": [*own, Sight(SHARED, True, port)]})
+    assert [(one.id, one.url) for one in found.instances["mcqa_simple_agent"].replicas] == [
+        ("mcqa-simple-agent-1", f"http://{SHARED}:{port}"),
+        ("mcqa-simple-agent-2", "http://gym-demo-1-mcqa-simple-agent-1:8000"),
+        ("mcqa-simple-agent-3", "http://gym-demo-1-mcqa-simple-agent-2:8000"),
+    ]
+    missing = discovery_of(wanted, {"mcqa_simple_agent": own}).instances["mcqa_simple_agent"].replicas
+    assert [(one.id, one.healthy) for one in missing] == [
+        ("mcqa-simple-agent-1", False),
+        ("mcqa-simple-agent-2", True),
+        ("mcqa-simple-agent-3", True),
+    ]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from gym.labels import BLOCKED
+from gym.runtime.compose.choice import choose
 from gym.runtime.compose.containers import (
     Container,
     Inspected,
@@ -15,8 +17,10 @@ from gym.runtime.compose.containers import (
     replica_id,
     state_of,
     status_of,
+    statuses_of,
 )
-from tests.support.compose_plans import plan_of, service
+from gym.wire.stack_names import shared_port
+from tests.support.compose_plans import plan_of, service, shared_plan
 
 PLAN = plan_of(service("mcqa", replicas=2), service("policy_model", type="responses_api_models"))
 
@@ -126,3 +130,52 @@ def test_a_status_tells_restarts_and_how_long_it_runs() -> None:
     assert status.uptime_seconds > 1_000_000
     assert status.container == "gym-demo-1-mcqa-1"
     assert status.implementation == "mcqa"
+
+
+AGENTS = ("mcqa_simple_agent", "weather_simple_agent")
+
+
+def shared(**fields: Any) -> Container:
+    digests = {name: f"digest-of-{name}" for name in AGENTS}
+    found = {"gym.instance": "simple-agent-shared", "gym.instances": json.dumps(digests), "gym.config-digest": "both"}
+    return container("simple-agent-shared", labels={**found, "gym.type": "responses_api_agents"}, **fields)
+
+
+def test_a_container_that_instances_share_is_one_replica_of_each() -> None:
+    plan, port = shared_plan(), shared_port("mcqa_simple_agent")
+    first, second = statuses_of(shared(), plan)
+    assert (first.instance, first.replica, first.implementation) == (AGENTS[0], "mcqa-simple-agent-1", "simple_agent")
+    assert first.url == f"http://gym-demo-1-simple-agent-shared-1:{port}" != second.url
+    assert first.container == second.container == "gym-demo-1-simple-agent-shared-1"
+    assert replica_id(shared(), plan) == "simple-agent-shared-1"
+    found = observed([shared()]).services
+    assert {name: (one.digest, one.beside) for name, one in found.items()} == {
+        AGENTS[0]: (f"digest-of-{AGENTS[0]}", frozenset({AGENTS[1]})),
+        AGENTS[1]: (f"digest-of-{AGENTS[1]}", frozenset({AGENTS[0]})),
+    }
+
+
+def test_replicas_beside_the_shared_one_are_counted_and_numbered_on() -> None:
+    plan = shared_plan(mcqa_simple_agent=2)
+    own = container("mcqa_simple_agent")
+    assert replica_id(own, plan) == "mcqa-simple-agent-2"
+    assert observed([shared(), own]).services["mcqa_simple_agent"].replicas == 2
+
+
+def test_of_instances_in_one_container_the_one_that_is_not_well_is_named() -> None:
+    plan, port = shared_plan(), shared_port(AGENTS[1])
+    ill = Inspected(state="running", health="unhealthy", health_output=f"{port}: /healthz answers 503\n{port}: no disk")
+    states = [(one.state, one.detail) for one in statuses_of(shared(health="unhealthy"), plan, facts=ill)]
+    assert states == [("healthy", ""), ("unhealthy", "no disk")]
+    silent = Inspected(state="running", health="unhealthy", health_output="Health check exceeded timeout (5s)")
+    assert {one.state for one in statuses_of(shared(health="unhealthy"), plan, facts=silent)} == {"unhealthy"}
+
+
+def test_a_name_of_an_instance_means_the_container_that_it_shares() -> None:
+    plan = shared_plan(mcqa_simple_agent=2)
+    there = [shared(), container("mcqa_simple_agent"), container()]
+    for name in ("weather_simple_agent", "weather-simple-agent-1", "mcqa-simple-agent-1", "simple-agent-shared"):
+        assert choose(there, plan, (name,)) == [shared()]
+    assert choose(there, plan, ("mcqa_simple_agent",)) == there[:2]
+    assert choose(there, plan, AGENTS) == there[:2]
+    assert choose(there, plan, ("mcqa-simple-agent-2",)) == [there[1]]

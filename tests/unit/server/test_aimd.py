@@ -1,4 +1,4 @@
-"""Noise is no limit: callers through a real `Upstream`, providers that are models, time that is simulated."""
+"""Noise is not a limit: callers through a real `Upstream`, providers that are models, time that is simulated."""
 
 from __future__ import annotations
 

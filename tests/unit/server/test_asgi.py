@@ -14,8 +14,9 @@ from fastapi import FastAPI
 from gym.errors import UserError
 from gym.http.pool import HttpClient
 from gym.server import Route, Server, asgi
-from gym.server.asgi import MAX_BODY, Answer, Call, HotRoutes, read_body, split_correlation
+from gym.server.asgi import Answer, Call, HotRoutes, split_correlation
 from gym.server.base import json_answer
+from gym.server.request_body import MAX_BODY, read_body
 from gym.server.testing import Caller, running
 from gym.wire.failures import RolloutError
 from gym.wire.rows import Row, VerifyResponse

@@ -1,4 +1,4 @@
-"""Judges: prompts checked at the start, verdicts read from the end, failures that are no rewards. Real sockets."""
+"""Judges: prompts checked at the start, verdicts read from the end, failures that are not rewards. Real sockets."""
 
 from __future__ import annotations
 

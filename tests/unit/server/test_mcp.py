@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -211,7 +212,9 @@ def test_a_token_is_of_one_process_and_one_session() -> None:
     "request_", [None, object(), VerifyRequest.model_validate(ROW | {"response": {"output": [{}]}})]
 )
 def test_a_request_without_calls_is_left_as_it_is(request_: Any) -> None:
+    before = copy.deepcopy(getattr(request_, "__dict__", None))
     take_prefixes_off(request_, "diary")
+    assert getattr(request_, "__dict__", None) == before
 
 
 def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Calls to a provider on a real socket: what is tried again, what is not, and what is said when it fails."""
+"""Calls to a provider on a real socket: what is retried, what is not, and what is said when it fails."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from gym.server import MultiRewardResponse, ResourcesServer, VerifyRequest, VerifyResponse
 from gym.server.asgi import Answer, Call, HotRoutes
 from gym.server.testing import Caller, running
+from gym.wire.pieces import join_body
 from tests.support.counting_server import ROW, StartRow, asked, counting_server
 
 
@@ -229,7 +230,7 @@ def test_any_fields_survive_verify() -> None:
     def survive(fields: dict[str, Any]) -> None:
         body = fields | {"responses_create_params": {"input": "x"}, "response": {"output": []}}
         answer: Answer = asyncio.run(_call(verify, json.dumps(body).encode()))
-        assert json.loads(answer.body) == body | {"reward": 0.5}
+        assert json.loads(join_body(answer.body)) == body | {"reward": 0.5}
 
     survive()
 

@@ -276,3 +276,58 @@ async def refused(url: str) -> None:
                 return
             writer.close()
             await asyncio.sleep(0.002)
+
+
+async def test_several_instances_in_one_process_bind_a_port_each_and_answer_by_their_own_names(tmp_path: Path) -> None:
+    """As in a container: each has its file of settings and says where it listens."""
+    (tmp_path / "app.py").write_text(APP)
+    (tmp_path / "helper.py").write_text("GREETING = 'hello'\n")
+    ports, own = free_ports(2), []
+    for name, port in zip(("one", "two"), ports, strict=True):
+        settings = tmp_path / f"{name}.json"
+        settings.write_text(json.dumps({name: {"resources_servers": {"slow": {"greeting": f"{name} greets"}}}}))
+        where = {labels.ENV_CONFIG_FILE: str(settings), labels.ENV_LISTEN: f"127.0.0.1:{port}"}
+        own.append({labels.ENV_INSTANCE: name, labels.ENV_REPLICA: f"{name}-1", **where})
+    (tmp_path / "shared.json").write_text(json.dumps(own))
+    variables = {labels.ENV_SHARED: str(tmp_path / "shared.json"), labels.ENV_LISTEN: "127.0.0.1:1"}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gym.server.serve", "app.py"), cwd=tmp_path, env=os.environ | variables, stderr=PIPE
+    )
+    http = HttpClient()
+    try:
+        for name, port in zip(("one", "two"), ports, strict=True):
+            await listening(port)
+            reply = await http.request("POST", f"http://127.0.0.1:{port}/greet", timeout=120)
+            assert reply.body == f'"{name} greets from {name}-1"'.encode()
+        work = json.loads((await http.request("GET", f"http://127.0.0.1:{ports[0]}/healthz", timeout=120)).body)["work"]
+        resident = Path(f"/proc/{process.pid}/statm")
+        if resident.exists():  # each tells its part of the one process
+            pages = int(resident.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            assert work["memory"] < 0.75 * pages
+        process.terminate()
+        _, written = await process.communicate()
+        assert process.returncode == 0, written.decode()
+    finally:
+        await http.aclose()
+        if process.returncode is None:
+            process.kill()
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(one.getsockname()[1]) for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+async def listening(port: int) -> None:
+    async with asyncio.timeout(120):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.02)
+                continue
+            writer.close()
+            return

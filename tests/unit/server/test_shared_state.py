@@ -1,4 +1,4 @@
-"""Sessions in a real Redis: any replica serves them, no update is lost, and a call that is sent again counts once."""
+"""Sessions in a real Redis: any replica serves them, no update is lost, and a call that is resent counts once."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ class Episodes(GymnasiumServer[int]):
 async def test_what_cannot_be_shared_and_a_wrong_address_end_the_start(redis: PrivateRedis) -> None:
     cases: list[tuple[type[ResourcesServer[Any]], str, str]] = [
         (Episodes, redis.url, "keeps its sessions in its own process"),
-        (Counter, "redis://127.0.0.1/name", "no number of a database"),
+        (Counter, "redis://127.0.0.1/name", "not a number of a database"),
         (Counter, redis.url.replace("a-canary", "another"), "does not take this user or password"),
     ]
     for server, address, said in cases:

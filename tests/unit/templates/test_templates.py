@@ -16,6 +16,7 @@ from gym.cli.scaffold_imports import for_checkout
 from gym.config.default_agent import add_default_agents
 from gym.config.nodes import plain
 from gym.config.yaml_source import read_yaml
+from gym.data.row_generator import can_grow
 from gym.files import asset_dir
 from gym.server.cases import CASES, load_cases
 from gym.wire.rows import Row
@@ -33,7 +34,9 @@ WORDS = {
     "mcp": "products",
     "tool_environment": "coin",
     "text_environment": "guess",
+    "played_environment": "write the vowels",
 }
+OF_LIBRARIES = ("scorer", "tool_environment", "text_environment", "played_environment")  # docs/adapters.md
 # A name as long as they get: lines that hold it must still be short enough.
 NAME = "long_division_with_remainders"
 SETTINGS = Path(__file__).parents[3] / "pyproject.toml"
@@ -135,6 +138,12 @@ def test_a_model_that_knows_the_oracle_cases_knows_every_row_of_a_scaffold(
     known = [one.request["responses_create_params"] for one in load_cases(data / CASES.name) if one.oracle]
     asked = [json.loads(line)["responses_create_params"]["input"] for line in lines]
     assert [one for one in asked if one not in [params["input"] for params in known]] == []
+
+
+def test_the_shapes_of_libraries_make_rows(tmp_path: Path) -> None:
+    shapes = {one.name: one for one in SHAPES}
+    without = [one for one in OF_LIBRARIES if not can_grow(make(shapes[one], tmp_path, one))]
+    assert without == []
 
 
 def test_the_adapter_of_a_new_text_environment_is_at_most_35_lines(tmp_path: Path) -> None:

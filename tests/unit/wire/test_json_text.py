@@ -1,4 +1,4 @@
-"""What is no text becomes text at one door, and everything else passes as it came."""
+"""What is not text becomes text at one door, and everything else passes as it came."""
 
 from __future__ import annotations
 

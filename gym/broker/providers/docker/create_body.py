@@ -80,7 +80,7 @@ class ContainerSetup(NamedTuple):
     dns: tuple[str, ...] = ()
     cpus: float = 0.0  # of the machine; the engine refuses more
     image_env: frozenset[str] = frozenset()  # names that the image sets
-    disk_quota: bool = False  # can the storage driver limit a layer?
+    disk_quota: bool = False  # whether the storage driver can limit a layer
 
 
 def create_body(spec: SandboxSpec, tags: Tags, setup: ContainerSetup) -> dict[str, Any]:

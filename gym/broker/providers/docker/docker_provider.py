@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -36,7 +35,8 @@ from gym.broker.providers.docker.image_use import ImageUse
 from gym.broker.providers.docker.network import Attachment, Networks
 from gym.broker.providers.docker.volume import ROLE as HELPER_ROLE
 from gym.broker.providers.docker.volume import VOLUMES, HelperVolume
-from gym.errors import GymError, InfraError
+from gym.broker.providers.open_sandbox import Creations
+from gym.errors import InfraError
 from gym.wire.sandbox import Build, SandboxSpec
 
 log = logging.getLogger("gym.broker")
@@ -76,7 +76,7 @@ class Docker:
         self._volume: HelperVolume | None = None
         self._quota = False
         self._tasks: tuple[asyncio.Task[None], ...] = ()
-        self._undoing: set[asyncio.Task[None]] = set()
+        self._creations = Creations()
 
     async def open(self) -> None:
         await self.engine.open()
@@ -90,7 +90,7 @@ class Docker:
         )
 
     async def close(self) -> None:
-        ending = (*self._tasks, *self._undoing)
+        ending = (*self._tasks, *self._creations.undoing)
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
@@ -122,14 +122,7 @@ class Docker:
         return await self.make(spec, tags, await self.images.prepare(spec))
 
     async def make(self, spec: SandboxSpec, tags: Tags, facts: ImageFacts, fork_image: str = "") -> DockerSandbox:
-        """A caller that is cancelled waits for the engine's answer all the same: else it could not be undone."""
-        task = asyncio.create_task(self._make(spec, tags, facts, fork_image), name=f"create-{tags.id}")
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            with contextlib.suppress(asyncio.CancelledError):  # cancelled again: it goes on by itself
-                await asyncio.shield(self._spawn(_undo(task)))
-            raise
+        return await self._creations.make(self._make(spec, tags, facts, fork_image), f"create-{tags.id}")
 
     def leave(self, sandbox: DockerSandbox) -> None:
         self._alive.pop(sandbox.container, None)
@@ -197,7 +190,7 @@ class Docker:
         try:
             made = await engine.call("POST", "/containers/create", named, json=body, doing="make a sandbox")
         except EngineSilent:
-            self._spawn(_remove_late(engine, named["name"]))  # it may come to be after we stopped waiting
+            self._creations.spawn(_remove_late(engine, named["name"]))  # it may come to be after we stopped waiting
             raise
         container, attached, channel = str(made["Id"]), None, None
         try:
@@ -264,12 +257,6 @@ class Docker:
         if self._volume is not None:
             await self._volume.sweep()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._undoing.add(task)
-        task.add_done_callback(self._undoing.discard)
-        return task
-
     @property
     def _forks_alive(self) -> frozenset[str]:
         return frozenset(sandbox.fork_image for sandbox in self._alive.values())
@@ -295,11 +282,6 @@ class Docker:
             there = ", ".join(sorted(self._info.get("Runtimes") or ()))
             raise BadSpec(f"The engine has no runtime {spec.runtime}, only {there}; leave `runtime` out.")
         return spec
-
-
-async def _undo(task: asyncio.Task[DockerSandbox]) -> None:
-    with contextlib.suppress(GymError):
-        await (await task).remove()
 
 
 async def _remove_late(engine: EngineClient, name: str) -> None:

@@ -59,7 +59,7 @@ def read_sources(dockerfile: str, args: Mapping[str, str]) -> DockerfileSources:
 
 
 def needs_buildkit(dockerfile: str) -> bool:
-    """Does it use what the engine's plain builder does not know?"""
+    """True when the Dockerfile uses what the engine's plain builder does not know."""
     return bool(NEW_SYNTAX.search(dockerfile))
 
 

@@ -140,7 +140,7 @@ class EngineClient:
         head = self._head("POST", self._target(path, query), len(body), {"Connection": "Upgrade", "Upgrade": "tcp"})
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                attached = await Attached.open(self._dial, self._address, head + body)
+                attached = await Attached.dial(self._dial, self._address, head + body)
                 status, words = await attached.answered()
         except (OSError, EOFError, TimeoutError) as error:
             raise EngineSilent(f"The container engine did not {doing}: {_reason(error)}", START_IT) from error

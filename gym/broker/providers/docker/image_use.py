@@ -9,6 +9,8 @@ from typing import Final
 
 import orjson
 
+from gym.files import write_atomically
+
 WRITE_EVERY: Final = 30.0
 
 
@@ -40,11 +42,8 @@ class ImageUse:
         self._written = time.monotonic()
         if self._path is None:
             return
-        fresh = self._path.with_suffix(".new")
         with contextlib.suppress(OSError):  # a folder that cannot be written costs an order, not a sandbox
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            fresh.write_bytes(orjson.dumps({"used": self._used, "pulled": sorted(self.pulled)}))
-            fresh.replace(self._path)
+            write_atomically(self._path, orjson.dumps({"used": self._used, "pulled": sorted(self.pulled)}).decode())
 
     def _read(self) -> None:
         try:

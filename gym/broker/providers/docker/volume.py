@@ -76,7 +76,7 @@ class HelperVolume:
             await self._engine.call("DELETE", gone, {"force": True}, doing="remove the helper's container")
 
     async def _holds(self, container: str) -> bool:
-        """Is the whole binary there? A broker may have died half-way."""
+        """True when the whole binary is there: a broker may have died half-way."""
         try:
             found = await self._engine.call(
                 "GET", f"/containers/{container}/archive", {"path": HELPER}, doing="look for the helper"

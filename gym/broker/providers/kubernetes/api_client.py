@@ -1,4 +1,4 @@
-"""The Kubernetes API as far as pods need it. A request is sent again only where nothing can have been made.
+"""The Kubernetes API as far as pods need it. A request is resent only where nothing can have been made.
 
 What the API refuses is `ApiRefused` with its own words and reason; what it does not answer is `ApiSilent`.
 """
@@ -167,7 +167,7 @@ class ApiClient:
         try:
             found: dict[str, Any] = orjson.loads(reply.body)
         except orjson.JSONDecodeError as error:
-            raise ApiSilent(f"The Kubernetes API did not {doing}: its answer is no JSON", LOOK) from error
+            raise ApiSilent(f"The Kubernetes API did not {doing}: its answer is not JSON", LOOK) from error
         return found
 
     async def _connect(self, address: Endpoint, doing: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

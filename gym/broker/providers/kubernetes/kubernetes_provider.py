@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from gym import labels
@@ -24,6 +23,7 @@ from gym.broker.providers.kubernetes.pod_state import (
     is_running,
 )
 from gym.broker.providers.kubernetes.pod_watch import Pod, PodWatch
+from gym.broker.providers.open_sandbox import Creations
 from gym.errors import GymError, UserError
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Access, Build, SandboxSpec, phases_of, through_gate
@@ -78,7 +78,7 @@ class Kubernetes:
         self._start_seconds = start_seconds
         self._sandboxes: set[KubernetesSandbox] = set()
         self._watching: asyncio.Task[None] | None = None
-        self._undoing: set[asyncio.Task[None]] = set()
+        self._creations = Creations()
 
     async def open(self) -> None:
         if not self._setup.helper_image:
@@ -93,7 +93,7 @@ class Kubernetes:
         for sandbox in tuple(self._sandboxes):
             await sandbox.let_go()
         self._sandboxes.clear()
-        ending = (*((self._watching,) if self._watching else ()), *self._undoing)
+        ending = (*((self._watching,) if self._watching else ()), *self._creations.undoing)
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
@@ -115,15 +115,8 @@ class Kubernetes:
         _refuse("`build`: the provider `kubernetes` builds no images", "Push one to a registry, and name it.")
 
     async def create(self, spec: SandboxSpec, tags: Tags) -> KubernetesSandbox:
-        """A caller that is cancelled waits for the API's answer all the same: else it could not be undone."""
         self._check(spec)
-        task = asyncio.create_task(self._make(spec, tags), name=f"create-{tags.id}")
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            with contextlib.suppress(asyncio.CancelledError):  # cancelled again: it goes on by itself
-                await asyncio.shield(self._spawn(_undo(task)))
-            raise
+        return await self._creations.make(self._make(spec, tags), f"create-{tags.id}")
 
     def leave(self, sandbox: KubernetesSandbox) -> None:
         self._sandboxes.discard(sandbox)
@@ -183,7 +176,7 @@ class Kubernetes:
                 await channel.close("it could not be opened")
             if stream is not None:
                 stream.close()
-            await asyncio.shield(self._spawn(self._clear(name)))
+            await asyncio.shield(self._creations.spawn(self._clear(name)))
             raise
 
     async def _post(self, body: dict[str, Any], tags: Tags, image: str) -> None:
@@ -205,7 +198,7 @@ class Kubernetes:
         try:
             pod = await self.api.call("GET", f"/pods/{name}", doing="look for a sandbox")
         except (ApiSilent, ApiRefused):
-            self._spawn(self._clear(name, late=True))
+            self._creations.spawn(self._clear(name, late=True))
             raise error from None
         if tags_of(pod["metadata"]) != tags:
             raise error
@@ -254,17 +247,6 @@ class Kubernetes:
                 "`network.setup`: a pod that began with the internet keeps it",
                 "Leave `setup` out, or let it `allow` the hosts that it needs.",
             )
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._undoing.add(task)
-        task.add_done_callback(self._undoing.discard)
-        return task
-
-
-async def _undo(task: asyncio.Task[KubernetesSandbox]) -> None:
-    with contextlib.suppress(GymError):
-        await (await task).remove()
 
 
 async def _nothing() -> AsyncIterator[tuple[Tags, Callable[[], object]]]:

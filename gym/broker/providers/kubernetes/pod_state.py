@@ -98,7 +98,7 @@ def _explain_waiting(waiting: Mapping[str, Any], image: str) -> GymError | None:
         return ImageMissing(f"There is no image {image}: {message or reason}")
     if reason in PULLS:
         error = explain_pull(image, message or reason)
-        return error if isinstance(error, ImageMissing) else None  # the node tries it again by itself
+        return error if isinstance(error, ImageMissing) else None  # the node retries it by itself
     if reason in NEVER:
         return BadSpec(f"A sandbox from {image} does not start: {message or reason}")
     return None

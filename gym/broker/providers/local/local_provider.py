@@ -134,7 +134,7 @@ class LocalProvider:
             channel = await open_channel(process.stdout, process.stdin, timeout=OPEN_TIMEOUT)
             if gate is not None:
                 await gate.open(tags, channel)
-        except BaseException as error:  # noqa: BLE001 (always raised again by the next lines)
+        except BaseException as error:  # noqa: BLE001 (always re-raised by the next lines)
             await asyncio.shield(_end(process))
             self._explain(folders, error)
         sandbox = LocalSandbox(self, spec, tags, folders, process, channel, group)

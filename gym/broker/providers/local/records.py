@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from gym.broker.provider import Tags
+from gym.files import write_atomically
 from gym.wire.failures import RolloutError
 
 SAFE: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")
@@ -50,10 +51,8 @@ def folder_of_sandbox(folder: Path, stack: str, id: str) -> SandboxFolder:
 
 
 def write_record(folders: SandboxFolder, tags: Tags, pid: int, group: str) -> None:
-    data = orjson.dumps({"tags": tags._asdict(), "pid": pid, "started": started_at(pid), "group": group})
-    fresh = folders.record.with_suffix(".new")
-    fresh.write_bytes(data)
-    fresh.replace(folders.record)
+    record = {"tags": tags._asdict(), "pid": pid, "started": started_at(pid), "group": group}
+    write_atomically(folders.record, orjson.dumps(record).decode())
 
 
 def read_record(folders: SandboxFolder) -> dict[str, Any]:

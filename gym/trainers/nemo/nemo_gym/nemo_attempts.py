@@ -132,13 +132,13 @@ def read_reply(status: int, body: bytes, agent: str) -> Json:
     except ValueError as error:
         raise RolloutFailed(f"{agent} answered {status}, but not with JSON: {error}", 502) from None
     if not isinstance(found, dict):
-        raise RolloutFailed(f"{agent} answered {status} with JSON that is no object", 502)
+        raise RolloutFailed(f"{agent} answered {status} with JSON that is not an object", 502)
     if failed := found.get("_ng_failure_class") or (found.get("_ng_no_persist") and "it asks not to keep the rollout"):
         terminal = bool(found.get("_ng_failure_terminal"))
         raise RolloutFailed(f"{agent} says that the rollout failed: {failed}", 500, "agent", not terminal, body)
     reward = found.get("reward")
     if isinstance(reward, bool) or not isinstance(reward, int | float) or not math.isfinite(reward):
-        raise RolloutFailed(f"the reply of {agent} has the reward {reward!r}, which is no number", 502, "resources")
+        raise RolloutFailed(f"the reply of {agent} has the reward {reward!r}, which is not a number", 502, "resources")
     _check_tokens(found, agent)
     return found
 

@@ -88,9 +88,11 @@ def test_a_program_has_one_source() -> None:
 def test_the_task_is_the_named_field_or_the_texts_of_the_input() -> None:
     row = RunRow(b"", {"problem_statement": "Fix it.", "responses_create_params": {"input": "other"}})
     assert task_text(row, "problem_statement") == "Fix it."
+    assert task_text(row, "problem_statement", "It is dark.") == "Fix it.\n\nIt is dark."
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
     row = RunRow(b"", {"responses_create_params": {"input": messages}})
     assert task_text(row, "problem_statement") == "Be brief.\n\nWhy?"
+    assert task_text(row, "problem_statement", "It is dark.") == "Be brief.\n\nWhy?\n\nIt is dark."
     with pytest.raises(RolloutError, match="a text is needed"):
         task_text(RunRow(b"", {"responses_create_params": {"input": []}}), "problem_statement")
 

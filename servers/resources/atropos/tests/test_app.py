@@ -1,4 +1,4 @@
-"""Environments of the real atroposlib: played by a lent policy, played again, and whatever they do wrong."""
+"""Environments of the real atroposlib: played by a lent policy, replayed, and whatever they do wrong."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_an_environment_that_is_not_there_says_what_to_name(path: str, said: str
 async def test_a_setting_that_cannot_be_is_named() -> None:
     with pytest.raises(UserError, match="difficulty"):
         await load_environment("bisection:Bisection", {"difficulty": "simple"}, [])
-    with pytest.raises(UserError, match="nowhere is no folder"):
+    with pytest.raises(UserError, match="nowhere is not a folder"):
         await load_environment("bisection:Bisection", {}, ["nowhere"])
 
 

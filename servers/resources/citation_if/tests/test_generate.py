@@ -12,8 +12,9 @@ from generate import GRAMMARS, LEVELS, CitationIfGenerator
 from scoring import GRAMMARS as KNOWN
 from scoring import score
 
-from gym.server.generating import Made, generate, prove_difficulties
+from gym.server.generating import Made, generate
 from gym.server.serve import load_app
+from gym.server.testing.made_rows import check_paid, check_repeatable
 
 APP = Path(__file__).parents[1] / "app.py"
 GENERATOR = CitationIfGenerator()
@@ -100,8 +101,8 @@ def test_all_grammars_but_those_held_out_are_asked_for_in_both_modes_and_of_both
     assert {one["id_kind"] for one in wanted} == {"full_source", "snippet"}
 
 
-def test_the_same_seed_makes_the_same_rows() -> None:
-    assert [one.row for one in made(60, "hard")] == [one.row for one in made(60, "hard")]
+def test_the_same_seed_makes_the_same_rows_and_splits_share_no_task() -> None:
+    check_repeatable(GENERATOR, "hard", 60)
 
 
 def test_a_harder_row_has_more_sources_and_needs_more_of_them() -> None:
@@ -111,19 +112,12 @@ def test_a_harder_row_has_more_sources_and_needs_more_of_them() -> None:
         assert all(more > 1.5 * less for less, more in zip(measured, measured[1:], strict=False)), measured
 
 
-async def test_the_verifier_pays_every_answer_and_no_empty_one_also_when_strict() -> None:
-    for strict in (False, True):
-        proofs = await prove_difficulties(load_app(APP), GENERATOR, 40, fields={"strict": strict})
-        assert all(proof.holds for proof in proofs.values()), proofs
-        lengths = [proofs[difficulty].mean_length for difficulty in LEVELS]
-        assert lengths == sorted(lengths)
+@pytest.mark.parametrize("strict", [False, True])
+async def test_the_verifier_pays_every_solution_and_no_empty_answer(strict: bool) -> None:
+    await check_paid(load_app(APP), GENERATOR, 40, strict=strict, grows=True)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("strict", [False, True])
-async def test_ten_thousand_rows_of_each_difficulty_are_paid(strict: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    proofs = await prove_difficulties(load_app(APP), GENERATOR, 10_000, fields={"strict": strict})
-    with capsys.disabled():
-        for difficulty, proof in proofs.items():
-            print(f"\n{difficulty}: {proof.rows} rows, {proof.mean_length:.0f} characters", end="")  # noqa: T201
-    assert all(proof.holds and proof.rows == 10_000 for proof in proofs.values())
+async def test_ten_thousand_rows_of_each_difficulty_are_paid(strict: bool) -> None:
+    await check_paid(load_app(APP), GENERATOR, 10_000, strict=strict)

@@ -9,23 +9,9 @@ from app import InstructionFollowing
 from hypothesis import strategies as st
 from instruction_samples import SAMPLES
 
-from gym.server.fuzz import fuzz_verify
+from gym.server.fuzz import DOCUMENTS, fuzz_verify
 from gym.server.testing import Rows
 
-TEXTS = (
-    "{",
-    "[1]",
-    '{"a": 1}',
-    "- a\n- *b",
-    "a: &a [*a]",
-    "<a/>",
-    "<a>1</a></b>",
-    "a = 1",
-    "a,b\n1,2",
-    "```",
-    "ü",
-    "{}}",
-)
 IDS = st.sampled_from([sample[0] for sample in SAMPLES]) | st.text(max_size=8)
 NAMES = sorted({name for sample in SAMPLES for name in sample[1]})
 KWARGS = st.dictionaries(st.sampled_from(NAMES), st.text(max_size=6) | st.integers(-5, 50) | st.none(), max_size=4)
@@ -38,4 +24,4 @@ VALUES = {"verifier_metadata": ASKED | st.none(), "kwargs": ASKED, "instruction_
 
 @pytest.mark.parametrize("settings", [{}, {"strict": True}, {"suite": "ifbench"}], ids=str)
 def test_no_request_breaks_the_verifier(rows: Rows, settings: dict[str, Any]) -> None:
-    fuzz_verify(InstructionFollowing.app(settings, name="instruction_following"), rows, texts=TEXTS, values=VALUES)
+    fuzz_verify(InstructionFollowing.app(settings, name="instruction_following"), rows, texts=DOCUMENTS, values=VALUES)

@@ -14,8 +14,9 @@ from following import follow
 from generate import LEVELS, InstructionFollowingGenerator
 from instruction_samples import IFEVAL, IFTRAIN
 
-from gym.server.generating import Made, generate, prove_difficulties
+from gym.server.generating import Made, generate
 from gym.server.serve import load_app
+from gym.server.testing.made_rows import check_paid, check_repeatable
 
 APP = Path(__file__).parents[1] / "app.py"
 GENERATOR = InstructionFollowingGenerator()
@@ -117,9 +118,8 @@ def test_hardly_any_row_pays_for_an_answer_that_ignores_it(difficulty: str) -> N
 
 
 def test_the_same_seed_makes_the_same_rows_and_no_id_comes_twice() -> None:
-    rows = [one.row for one in made(100, "medium")]
-    assert rows == [one.row for one in made(100, "medium")]
-    assert len({row["id"] for row in rows}) == 100
+    rows = check_repeatable(GENERATOR, "medium", 100)
+    assert len({one.row["id"] for one in rows}) == 100
 
 
 def test_a_harder_row_has_more_instructions() -> None:
@@ -127,20 +127,12 @@ def test_a_harder_row_has_more_instructions() -> None:
     assert all(more > 1.5 * less for less, more in zip(counts, counts[1:], strict=False)), counts
 
 
-async def test_the_verifier_pays_every_answer_and_no_empty_one_also_when_strict() -> None:
-    proofs = await prove_difficulties(load_app(APP), GENERATOR, 40, fields={"strict": True})
-    assert all(proof.holds for proof in proofs.values()), proofs
-    lengths = [proofs[difficulty].mean_length for difficulty in LEVELS]
-    assert lengths == sorted(lengths)
-    proofs = await prove_difficulties(load_app(APP), GENERATOR, 40)
-    assert all(proof.holds for proof in proofs.values()), proofs
+@pytest.mark.parametrize("strict", [False, True])
+async def test_the_verifier_pays_every_solution_and_no_empty_answer(strict: bool) -> None:
+    await check_paid(load_app(APP), GENERATOR, 40, strict=strict, grows=True)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("strict", [False, True])
-async def test_ten_thousand_rows_of_each_difficulty_are_paid(strict: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    proofs = await prove_difficulties(load_app(APP), GENERATOR, 10_000, fields={"strict": strict})
-    with capsys.disabled():
-        for difficulty, proof in proofs.items():
-            print(f"\n{difficulty}: {proof.rows} rows, {proof.mean_length:.0f} characters", end="")  # noqa: T201
-    assert all(proof.holds and proof.rows == 10_000 for proof in proofs.values())
+async def test_ten_thousand_rows_of_each_difficulty_are_paid(strict: bool) -> None:
+    await check_paid(load_app(APP), GENERATOR, 10_000, strict=strict)

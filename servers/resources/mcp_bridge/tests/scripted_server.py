@@ -59,7 +59,7 @@ def call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         child = subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         return {"result": text(json.dumps([os.getpid(), child.pid]))}
     if name == "chatter":
-        sys.stdout.write("this is no message\n")
+        sys.stdout.write("this is not a message\n")
         say({"method": "notifications/tools/list_changed"})
         say({"id": "theirs", "method": "ping"})
         say({"id": "more", "method": "sampling/createMessage", "params": {}})

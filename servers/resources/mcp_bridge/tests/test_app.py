@@ -80,7 +80,7 @@ async def test_what_a_tool_refuses_is_the_models_to_read_and_no_expected_call() 
         await caller.post("/seed_session", row)
         assert (await caller.post("/refuse", {"text": "x"})).body == {"error": "no x"}
         assert (await caller.post("/rpc_error", {})).body == {"error": "these arguments cannot be"}
-        assert (await caller.post("/echo", b"[1")).body == {"error": "The arguments are no JSON object."}
+        assert (await caller.post("/echo", b"[1")).body == {"error": "The arguments are not a JSON object."}
         verified = (await caller.post("/verify", said("done", row))).body
     assert (verified["reward"], verified["reason"]) == (0.0, "the expected call of refuse was not made")
 

@@ -1,4 +1,4 @@
-"""multi_turn over HTTP: resets, steps, retried steps, and finished talks played again."""
+"""multi_turn over HTTP: resets, steps, retried steps, and finished talks replayed."""
 
 from __future__ import annotations
 

@@ -143,8 +143,8 @@ def test_what_looks_like_a_list_is_one() -> None:
         (ProgramOutcome("ok", value="[["), Ran(None, "transform returned no JSON value")),
         (ProgramOutcome("ok", value="9" * 5000), Ran(None, "transform returned no JSON value")),
         (
-            ProgramOutcome("ok", error="its reply is no JSON value: a set"),
-            Ran(None, "its reply is no JSON value: a set"),
+            ProgramOutcome("ok", error="its reply is not a JSON value: a set"),
+            Ran(None, "its reply is not a JSON value: a set"),
         ),
         (ProgramOutcome("error", error="ValueError('no')"), Ran(None, "ValueError('no')")),
         (
@@ -183,7 +183,7 @@ async def test_what_code_does_in_its_sandbox_is_its_own(candidates: Candidates) 
         (transform("import sys\n    sys.modules['os']._exit(0)"), (None, "it left before its end")),
     ):
         assert await candidates.run(code, [[1, 2]]) == ran
-    assert "no JSON value" in (await candidates.run(transform("return {1, 2}"), [[1]])).error
+    assert "not a JSON value" in (await candidates.run(transform("return {1, 2}"), [[1]])).error
 
 
 async def test_code_sees_no_secret_of_the_server(access: TrialAccess, monkeypatch: pytest.MonkeyPatch) -> None:

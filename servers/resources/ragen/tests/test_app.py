@@ -200,7 +200,7 @@ async def test_a_checkout_that_is_no_package_is_found_in_its_folder(tmp_path: Pa
     first, (step,) = await play(named, "<answer>hello</answer>")
     assert first["observation"][0]["content"] == "say"
     assert (step["observation"], step["reward"], step["terminated"]) == ("hello", 5.0, True)
-    with pytest.raises(UserError, match="nowhere is no folder"):
+    with pytest.raises(UserError, match="nowhere is not a folder"):
         search_in(["nowhere"])
 
 

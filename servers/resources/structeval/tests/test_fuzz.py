@@ -8,23 +8,9 @@ import pytest
 from app import StructEval
 from hypothesis import strategies as st
 
-from gym.server.fuzz import fuzz_verify
+from gym.server.fuzz import DOCUMENTS, fuzz_verify
 from gym.server.testing import Rows
 
-TEXTS = (
-    "{",
-    "[1]",
-    '{"a": 1}',
-    "- a\n- *b",
-    "a: &a [*a]",
-    "<a/>",
-    "<a>1</a></b>",
-    "a = 1",
-    "a,b\n1,2",
-    "```",
-    "ü",
-    "{}}",
-)
 PATHS = st.lists(st.text(alphabet="ab.[]0*`@:cs", max_size=8) | st.text(max_size=5), max_size=3)
 VALUES = {
     "raw_output_metric": PATHS | st.none() | st.integers(),
@@ -35,4 +21,4 @@ VALUES = {
 
 @pytest.mark.parametrize("settings", [{}, {"strict": True}], ids=str)
 def test_no_request_breaks_the_verifier(rows: Rows, settings: dict[str, Any]) -> None:
-    fuzz_verify(StructEval.app(settings, name="structeval"), rows, texts=TEXTS, values=VALUES)
+    fuzz_verify(StructEval.app(settings, name="structeval"), rows, texts=DOCUMENTS, values=VALUES)

@@ -1,4 +1,4 @@
-"""Do two lists of calls leave the same office behind? Replayed on the shared seed, compared table by table.
+"""Compares what two lists of calls leave behind: both are replayed on the shared seed, and compared table by table.
 
 Compatible unless `strict`: row labels count, a number in a cell is an empty cell, points in time are compared as text.
 """

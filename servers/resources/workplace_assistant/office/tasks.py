@@ -111,7 +111,7 @@ class ProjectManagementTool:
         return "Task updated successfully."
 
     def _is_assignee(self, address: str) -> bool:
-        """Is a task assigned to this address?"""
+        """True when a task is assigned to this address."""
         return any(_lowered(one["assigned_to_email"]) == address for one in self._office.tasks.rows)
 
 

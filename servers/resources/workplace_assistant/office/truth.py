@@ -1,4 +1,4 @@
-"""Is a row's truth one of these tables? A call that fails on them, or changes nothing, would pay for no work.
+"""Refuses a row whose expected calls fail on these tables or change nothing: it would pay for no work.
 
 It is the row's fault, or that of tables which are not the row's own: never the policy's.
 """
@@ -14,7 +14,7 @@ from office.outcome import changed_tables, differing, read_arguments
 from office.toolbox import CHANGING, PLACES, run_tool
 
 Calls = Sequence[tuple[str, str]]
-_NOTHING_FOUND = "No "  # how the searches begin that went well and found nothing
+_NOTHING_FOUND = "No "  # how the answer of a search begins that found nothing
 
 
 class WrongTruth(Exception):
@@ -28,7 +28,7 @@ def replay_truth(seed: Seed, calls: Calls, *, strict: bool) -> Office:
         arguments = read_arguments(text)
         call = f"{name}({text[:200]})"
         if name not in PLACES or arguments is None:
-            raise WrongTruth(f"{call} is no call of a tool of this office")
+            raise WrongTruth(f"{call} is not a call of a tool of this office")
         before = replace(office)
         given = {key: value for key, value in arguments.items() if value is not None or not strict}
         _refuse_idle(call, name, run_tool(office, name, given), before, office, strict)

@@ -270,9 +270,9 @@ async def test_every_id_that_the_tables_lack_is_reported_with_its_table_and_the_
         ]
     )
     assert [(one.key, one.what, one.value) for one in findings] == [
-        ("ground_truth[0].arguments.email_id", "is no email_id of emails.csv", "77777777"),
-        ("ground_truth[2].arguments.event_id", "is no event_id of calendar_events.csv", "x"),
-        ("ground_truth[3].arguments.visitor_id", "is no visitor_id of analytics_data.csv", "nobody"),
+        ("ground_truth[0].arguments.email_id", "is not an id of emails.csv", "77777777"),
+        ("ground_truth[2].arguments.event_id", "is not an id of calendar_events.csv", "x"),
+        ("ground_truth[3].arguments.visitor_id", "is not an id of analytics_data.csv", "nobody"),
     ]
     assert all("data/tables; set `tables`" in one.hint for one in findings)
 

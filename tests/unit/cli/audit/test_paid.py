@@ -1,4 +1,4 @@
-"""Bodies that are no text: whatever is no reward is found, from any side."""
+"""Bodies that are not text: whatever is not a reward is found, from any side."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gym.collect.study import estimates
-from gym.collect.study.estimates import Interval, Sample, paired_p_value
+from gym.collect.study.estimates import Interval, Sample, p_value_in_steps
+from gym.collect.study.in_steps import finish
 
 
 def test_the_interval_of_half_right_answers_is_that_of_a_coin() -> None:
@@ -70,6 +71,10 @@ def test_drawn_and_normal_p_values_agree_with_the_enumerated_ones(monkeypatch: p
     monkeypatch.setattr(estimates, "MAX_FLIPPED", 500)
     assert paired_p_value(large) == pytest.approx(drawn, abs=0.01)
     assert 0.005 < drawn < 0.03
+
+
+def paired_p_value(differences: list[float]) -> float:
+    return finish(p_value_in_steps(differences))
 
 
 @given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), max_size=20))

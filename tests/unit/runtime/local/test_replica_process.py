@@ -26,8 +26,8 @@ listener = socket.socket(fileno=3)
 while True:
     connection, _ = listener.accept()
     connection.recv(1000)
-    ill = os.path.exists("ill")
-    connection.sendall(b"HTTP/1.1 503 No\\r\\n\\r\\n" if ill else b"HTTP/1.1 200 OK\\r\\n\\r\\n")
+    unhealthy = os.path.exists("unhealthy")
+    connection.sendall(b"HTTP/1.1 503 No\\r\\n\\r\\n" if unhealthy else b"HTTP/1.1 200 OK\\r\\n\\r\\n")
     connection.close()
 """
 
@@ -87,10 +87,10 @@ async def test_a_server_that_falls_ill_is_marked_and_left_running_until_it_is_we
     async with running_process(tmp_path) as process:
         await until(lambda: process.state == "healthy")
         pid = process.pid
-        (tmp_path / "ill").touch()
+        (tmp_path / "unhealthy").touch()
         await until(lambda: process.state == "unhealthy")
         assert process.detail == "status 503 on /healthz"
-        (tmp_path / "ill").unlink()
+        (tmp_path / "unhealthy").unlink()
         await until(lambda: process.state == "healthy")
 
         assert (process.pid, process.restarts, process.detail) == (pid, 0, "")
@@ -107,12 +107,12 @@ async def test_a_server_that_says_its_loop_is_blocked_is_unhealthy_at_once_and_i
     monkeypatch.setattr(module, "MISSED_ANSWERS", 10**9)
     async with running_process(tmp_path, code) as process:
         await until(lambda: process.state == "healthy")
-        (tmp_path / "ill").touch()
+        (tmp_path / "unhealthy").touch()
         await until(lambda: process.state == "unhealthy")
         assert process.detail == where
         (tmp_path / "end").touch()
         await until(lambda: process.restarts > 0)
-        assert f"x-1: {where}; it starts again" in caplog.text
+        assert f"x-1: {where}; it restarts" in caplog.text
 
 
 async def test_a_server_that_stands_still_is_unhealthy(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ async def test_a_server_that_ends_again_and_again_at_its_start_is_given_up_and_a
         await until(lambda: process.detail == "exit code 0")
 
         assert not process.gave_up
-        assert "it starts again in 1000.0 s" in caplog.text  # the back-off begins again as well
+        assert "it restarts in 1000.0 s" in caplog.text  # the back-off begins again as well
 
 
 async def test_a_caller_of_a_server_that_ends_at_each_start_gets_that_error_until_it_is_healthy(
@@ -233,3 +233,7 @@ async def test_a_server_that_does_not_want_to_end_is_killed(tmp_path: Path) -> N
     deaf = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{SERVER}"
     async with running_process(tmp_path, deaf) as process:
         await until(lambda: process.state == "healthy")
+        pid = process.pid
+    assert pid is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)

@@ -74,12 +74,25 @@ def test_a_token_that_is_missing_is_explained() -> None:
     assert "RAY_AUTH_TOKEN_PATH" in str(error)
 
 
+def cluster_with(autoscaler_status: bytes) -> Any:
+    """Its nodes, and what its autoscaler says of itself in Ray's store."""
+    store = {b"__autoscaling_status": autoscaler_status}
+    kv = SimpleNamespace(_internal_kv_get=lambda key, namespace=None: store.get(key))
+    return SimpleNamespace(nodes=lambda: NODES, experimental=SimpleNamespace(internal_kv=kv))
+
+
 def test_what_no_living_node_has_is_refused_with_the_most_there_is() -> None:
-    ray = SimpleNamespace(nodes=lambda: NODES)
-    check_room(ray, [order({"CPU": 4})])
+    ray = cluster_with(b"")
+    assert not check_room(ray, [order({"CPU": 4})])
     with pytest.raises(UserError, match=r"GPU 1, and no node .* the most is GPU 0"):
         check_room(ray, [order({"GPU": 1})])
-    check_room(ray, [order({"GPU": 1}, placement_group={"id": "ab", "bundle": -1})])
+    assert not check_room(ray, [order({"GPU": 1}, placement_group={"id": "ab", "bundle": -1})])
+
+
+def test_a_cluster_that_adds_nodes_is_not_refused_what_none_has_yet() -> None:
+    ray = cluster_with(b'{"autoscaler_report": {"node_type_mapping": {"ab12": "ray.head.default"}}}')
+    assert check_room(ray, [order({"GPU": 1})])
+    assert not check_room(ray, [order({"CPU": 4})])
 
 
 def test_a_placement_group_is_found_by_its_name() -> None:

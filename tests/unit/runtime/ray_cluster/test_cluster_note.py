@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -32,6 +33,21 @@ def test_it_is_listed_with_why_its_cluster_cannot_be_asked(home: Path) -> None:
     assert (found.stack, found.runtime, found.folder) == ("evals", "ray", home.parent.parent)
     assert "package ray" in found.state
     forget_cluster(home)
+    assert find_cluster_stacks() == []
+
+
+def test_it_is_found_though_its_folder_was_removed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    note_cluster(home, "10.0.0.1:6379")
+    shutil.rmtree(home.parent.parent)
+    assert noted_cluster(home) == "10.0.0.1:6379"
+    (found,) = find_cluster_stacks()
+    assert (found.stack, found.lost, found.folder) == ("evals", True, home.parent.parent)
+    assert found.state.startswith("its folder is gone; ")
+    monkeypatch.setenv("GYM_OWNER", "another")
+    assert find_cluster_stacks() == []
+    monkeypatch.delenv("GYM_OWNER")
+    forget_cluster(home)
+    assert noted_cluster(home) == ""
     assert find_cluster_stacks() == []
 
 

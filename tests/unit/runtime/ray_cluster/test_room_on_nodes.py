@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gym.runtime.ray_cluster.room_on_nodes import group_name, missing_room, why_it_waits
+from gym.runtime.ray_cluster.room_on_nodes import group_name, grows, missing_room, why_it_waits
 
 NODES = [{"CPU": 2.0}, {"CPU": 2.0, "GPU": 1.0}, {"CPU": 2.0, "GPU": 1.0, "big": 1.0}]
 
@@ -56,6 +56,29 @@ def test_one_that_waits_says_whether_it_waits_for_room_or_for_a_node() -> None:
     assert why_it_waits(order, NODES[:1], {"CPU": 3}).endswith(
         "the most is CPU 2, GPU 0: it starts when such a node joins"
     )
+    assert why_it_waits(order, NODES[:1], {"CPU": 3}, growing=True).endswith("Ray's autoscaler is asked for one")
+
+
+@pytest.mark.parametrize(
+    ("stored", "growing"),
+    [
+        ({}, False),
+        ({"__autoscaling_status": '{"autoscaler_report": {}}'}, False),
+        ({"__autoscaling_status": '{"autoscaler_report": {"node_type_mapping": {"ab": "node_ab"}}}'}, False),
+        ({"__autoscaling_status": '{"autoscaler_report": {"node_type_mapping": {"ab": "gpu_node"}}}'}, True),
+        ({"__autoscaler_v2_enabled": "0"}, False),
+        ({"__autoscaler_v2_enabled": "1"}, True),
+    ],
+)
+def test_an_autoscaler_that_has_types_of_nodes_is_told_from_one_that_only_counts(
+    stored: dict[str, str], growing: bool
+) -> None:
+    def get(key: bytes, namespace: bytes | None = None) -> bytes | None:
+        assert (namespace == b"__autoscaler") is key.startswith(b"__autoscaler_")
+        found = stored.get(key.decode())
+        return found.encode() if found else None
+
+    assert grows(get) is growing
 
 
 def test_another_number_or_size_is_another_group() -> None:

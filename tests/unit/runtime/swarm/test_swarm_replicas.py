@@ -139,6 +139,6 @@ def test_a_secret_gets_another_name_with_another_value_and_what_is_unused_goes(t
     second = create_secrets(cluster, Layout(tmp_path), "gym-demo", {"key": "sk-2"})
     assert first != second
     elsewhere = create_secrets(cluster, Layout(tmp_path / "other"), "gym-demo", {"key": "sk-1"})
-    assert elsewhere != first  # its name is no hash of the value alone
+    assert elsewhere != first  # its name is not a hash of the value alone
     remove_others(cluster, "gym-demo", second.values(), second.values())
     assert list(cluster.kept.values()) == [b"sk-2"]

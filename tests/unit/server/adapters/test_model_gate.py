@@ -7,6 +7,7 @@ import pytest
 
 from gym.http.pool import Reply
 from gym.server.adapters.model_gate import CallClock, is_callers, refusal
+from gym.wire.pieces import join_body
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,7 @@ def test_what_the_model_server_refuses_is_the_callers_own(status: int, kind: byt
 )
 def test_a_refusal_can_be_read_by_both_makers_clients(status: int, kind: str) -> None:
     answer = refusal(status, "no")
-    body = orjson.loads(answer.body)
+    body = orjson.loads(join_body(answer.body))
     assert (body["type"], body["error"]["type"], body["error"]["message"]) == ("error", kind, "no")
     assert (answer.status, answer.headers) == (status, ((b"x-should-retry", b"false"),))
 

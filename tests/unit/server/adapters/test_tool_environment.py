@@ -123,7 +123,7 @@ async def test_a_tool_of_another_session_is_the_models_mistake_and_an_unknown_pa
 async def test_arguments_that_are_no_object_are_the_models_to_read(body: bytes) -> None:
     async with rooms() as (caller, _, _):
         await caller.post("/seed_session", ROW)
-        assert (await caller.post("/look", body)).body == {"error": "The arguments are no JSON object."}
+        assert (await caller.post("/look", body)).body == {"error": "The arguments are not a JSON object."}
 
 
 async def test_a_bad_call_is_the_models_to_read_and_a_crash_is_a_failure() -> None:

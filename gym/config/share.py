@@ -1,0 +1,45 @@
+"""`share: true` at the top of a configuration: agents that come with gym, and the scripted model, share a process where
+they are alike. An instance's own `share` wins over it, and for other servers only that counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from gym.config.nodes import Findings, Node, describe
+from gym.files import own_root
+
+if TYPE_CHECKING:
+    from gym.config.model import Instance
+
+SHARE: Final = "share"
+AGENTS: Final = "responses_api_agents"
+MODELS: Final = "responses_api_models"
+SCRIPTED: Final = "scripted"
+
+
+def read_share(tree: Node, findings: Findings) -> bool:
+    node = tree.child(SHARE)
+    if node is None or not node.known or node.value is None:
+        return False
+    if not isinstance(node.value, bool):
+        what = f"must be true or false; found {describe(node.value)}"
+        findings.add(node, SHARE, what, "Write `share: true`; an instance's own `share` wins over it.")
+    return node.value is True
+
+
+def apply_share(instances: Sequence[Instance]) -> tuple[Instance, ...]:
+    """With `share: true` for those that say nothing and may; which of them are alike is for the plan to see."""
+    return tuple(
+        one.model_copy(update={"container": one.container.model_copy(update={"share": True})})
+        if one.container.share is None and _is_known_to_share(one)
+        else one
+        for one in instances
+    )
+
+
+def _is_known_to_share(instance: Instance) -> bool:
+    """Its code keeps nothing outside of its instance: another author's might."""
+    kind = instance.type == AGENTS or (instance.type == MODELS and instance.implementation == SCRIPTED)
+    ours = instance.directory is not None and instance.directory.is_relative_to(own_root() / "servers")
+    return kind and ours and not instance.image_digest
