@@ -30,6 +30,7 @@ COMPOSE_SECONDS: Final = 60.0  # a program's start: on a machine under load 10 s
 NO_PLUGIN: Final = re.compile(r"not a docker command|unknown command|unknown (shorthand )?flag", re.IGNORECASE)
 CLIENT_SECONDS: Final = 120.0
 FAR: Final = re.compile(r"^(ssh://|tcp://(?!localhost[:/]|127\.|\[::1\]))")
+SCRIPT: Final = Path(__file__).parents[1] / "scripts" / "docker-engine"
 DEFAULT_SOCKET: Final = "/var/run/docker.sock"
 
 
@@ -97,7 +98,7 @@ def _checked_compose() -> str:
     if _numbers(version) < COMPOSE_FLOOR:
         raise InfraError(
             f"`docker compose` is {version or 'not installed'}; 2.26 is the oldest that works here.",
-            "Install or upgrade the Compose plugin (on Debian: scripts/docker-engine), or: gym up --runtime local ...",
+            f"Install or upgrade the Compose plugin{_by_script()}, or: gym up --runtime local ...",
         )
     return version
 
@@ -147,8 +148,13 @@ def _read_json(path: Path) -> dict[str, Any]:
     return tree if isinstance(tree, dict) else {}
 
 
+def _by_script() -> str:
+    """Who installed the package has no checkout, and so no script."""
+    return " (on Debian: scripts/docker-engine)" if SCRIPT.is_file() else ""
+
+
 def _version_of(host: str, seconds: float) -> str:
-    hint = "Start it (on Debian: scripts/docker-engine), or run without containers: gym up --runtime local ..."
+    hint = f"Start it{_by_script()}, or run without containers: gym up --runtime local ..."
     try:
         if host.startswith("unix://"):
             return _ask_socket(host.removeprefix("unix://"), seconds)
@@ -193,7 +199,7 @@ def _compose_version() -> str:
     if shutil.which("docker") is None:
         raise InfraError(
             "An engine answers, but there is no `docker` command on the PATH.",
-            "Install the Docker CLI with its Compose plugin (on Debian: scripts/docker-engine).",
+            f"Install the Docker CLI with its Compose plugin{_by_script()}.",
         )
     try:
         return run_program(("docker", "compose", "version", "--short"), timeout=COMPOSE_SECONDS).strip().lstrip("v")
@@ -214,7 +220,7 @@ def _compose_silent(error: ProgramFailed) -> InfraError:
     said = (error.output.strip().splitlines() or ["nothing"])[-1]
     return InfraError(
         f"`docker compose version` ended with exit code {error.code}: {said}",
-        "Repair the Compose plugin (on Debian: scripts/docker-engine), or: gym up --runtime local ...",
+        f"Repair the Compose plugin{_by_script()}, or: gym up --runtime local ...",
     )
 
 

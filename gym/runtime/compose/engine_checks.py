@@ -112,7 +112,8 @@ def sandboxes_left(containers: list[dict[str, Any]], now: float) -> EngineFindin
     if late:
         found = f"{len(late)} of {len(ours)} are past their time"
         return EngineFinding("warn", "sandboxes", found, f"docker rm -f {' '.join(late)}")
-    return EngineFinding("ok", "sandboxes", f"{len(ours)} on this engine, of {len(stacks)} stacks")
+    of = "1 stack" if len(stacks) == 1 else f"{len(stacks)} stacks"
+    return EngineFinding("ok", "sandboxes", f"{len(ours)} on this engine, of {of}")
 
 
 def _name(container: dict[str, Any]) -> str:

@@ -50,6 +50,9 @@ def test_without_an_engine_there_is_one_finding(tmp_path: Path, monkeypatch: pyt
     (finding,) = examine_engine()
     assert finding.level == "warn"
     assert "scripts/docker-engine" in finding.fix
+    monkeypatch.setattr("gym.engine.SCRIPT", tmp_path / "nothing")  # as where the package was installed
+    (finding,) = examine_engine()
+    assert "scripts" not in finding.fix
 
 
 def test_a_sandbox_past_its_time_is_found() -> None:
@@ -58,6 +61,7 @@ def test_a_sandbox_past_its_time_is_found() -> None:
     odd = {"Names": ["/gym-c"], "Labels": {labels.SANDBOX: "c", labels.STACK: "two", labels.SANDBOX_EXPIRES: "soon"}}
     posing = {"Names": ["/another"], "Labels": late["Labels"]}  # labels of the image that it was made from
     assert sandboxes_left([fresh, odd, posing], 1000.0) == ("ok", "sandboxes", "2 on this engine, of 2 stacks", "")
+    assert sandboxes_left([fresh], 1000.0).found == "1 on this engine, of 1 stack"
     found = sandboxes_left([fresh, late, odd, posing], 1000.0)
     assert (found.level, found.found) == ("warn", "1 of 3 are past their time")
     assert found.fix == "docker rm -f gym-b"
