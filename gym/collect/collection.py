@@ -24,9 +24,9 @@ from gym.collect.tally import Tally
 from gym.collect.targets import Targets
 from gym.data.line_source import STDIN, digest_inputs, expand_inputs
 from gym.errors import UserError
-from gym.garbage import rare_collections
 from gym.http.pool import HttpClient
 from gym.http.tracing import start_tracing, stop_tracing
+from gym.rare_collections import rare_collections
 from gym.wire.telemetry import COLLECTOR, read_telemetry
 
 

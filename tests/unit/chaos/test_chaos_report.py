@@ -13,7 +13,7 @@ def struck(name: str, victim: str, whole: float | None) -> StruckFault:
 
 def test_a_stack_that_never_came_back_is_a_problem_and_others_are_not() -> None:
     report = ChaosReport("gym", "local", 1, faults=[struck("kill", "router", 1.0), struck("pause", "mcqa-1", None)])
-    assert report.problems == ["never whole again after pause of mcqa-1"]
+    assert report.problems == ["never healthy again after pause of mcqa-1"]
     assert ChaosReport("gym", "local", 1, orphans=["process 7"]).problems == ["left behind: process 7"]
 
 

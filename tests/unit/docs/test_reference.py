@@ -14,7 +14,7 @@ from gym.config.instance_keys import FACTS
 ROOT = Path(__file__).parents[3]
 PAGES = ("configuration.md", "commands.md", "http.md")
 # What commands set for the programs that they start, and no one else.
-INTERNAL = {"GYM_AGENT", "GYM_BASE", "GYM_CONFORMANCE_MARK", "GYM_URL"}
+INTERNAL = {"GYM_AGENT", "GYM_BASE", "GYM_CONFORMANCE_MARK", "GYM_SLURM_NODES", "GYM_URL"}
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,9 @@ def test_names_and_addresses_are_those_of_the_plan() -> None:
     plan = cluster_plan()
     names = read_names(plan.model_dump(mode="json"))
     assert (names.stack, *names.router) == (plan.stack, plan.router.host, plan.router.port)
-    assert [tuple(one) for one in names.services] == [(one.name, one.slug, one.implementation) for one in plan.services]
+    assert [tuple(one) for one in names.services] == [
+        (one.name, one.slug, one.implementation, one.process) for one in plan.services
+    ]
     assert [(one.name, one.slug, one.spec.port) for one in names.sidecars] == [
         (one.name, one.slug, one.spec.port) for one in plan.sidecars
     ]
