@@ -142,8 +142,8 @@ class HttpClient:
         finally:
             if timer is not None:
                 timer.cancel()
+        self.health.replied[connection.peer] = connection.idle_since = loop.time()
         if connection.reusable:
-            connection.idle_since = loop.time()
             self._idle.setdefault(address.peer, deque()).append(connection)
             if self._files.is_awaited:
                 self._files.wake()
