@@ -54,7 +54,6 @@ class Watched:
     """Instead of a connection on which another task awaits a reply."""
 
     asked = float("-inf")
-    idle_since = 0.0
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import math
 from collections.abc import Collection, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from gym.http.keepalive import keep_transport_alive
+from gym.http.keepalive import UNACKNOWLEDGED_SECONDS, keep_transport_alive
 
 LOOK_SECONDS: Final = 1.0  # how often it is looked which replies are awaited for long
 ASK_AFTER: Final = 3.0  # seconds that a reply is awaited before anybody asks; shorter calls cost nothing
@@ -49,10 +50,6 @@ class AwaitedConnection(Protocol):
     @property
     def asked(self) -> float: ...
 
-    @property
-    def idle_since(self) -> float:
-        """When its last reply was whole, by the loop's time; 0 before the first one."""
-
     def heard_within(self, seconds: float) -> bool: ...
 
     def give_up(self, error: PeerVanished) -> None: ...
@@ -79,6 +76,7 @@ class PeerHealth:
 
     def __init__(self, *, asks: bool = True, ask_every: float | None = None) -> None:
         self.lost: dict[Peer, float] = {}  # since when
+        self.replied: dict[Peer, float] = {}  # when its last whole reply came: whoever answers others is there
         self.questions = 0
         self._asks = asks
         self._ask_every = ask_every
@@ -101,7 +99,7 @@ class PeerHealth:
             self._look_later()
 
     def leave(self, connection: AwaitedConnection, *, vanished: bool) -> None:
-        if vanished and connection in self._open:
+        if vanished and connection in self._open and not self._replied_lately(connection.peer):
             self._lose(connection.peer)
         self._open.discard(connection)
 
@@ -114,6 +112,11 @@ class PeerHealth:
         self._silent_peers.clear()
         self.lost.clear()
 
+    def _replied_lately(self, peer: Peer) -> bool:
+        """A kernel with too many new connections forgets some of them: the peer of the others has not vanished."""
+        lately = asyncio.get_running_loop().time() - UNACKNOWLEDGED_SECONDS
+        return self.replied.get(peer, -math.inf) > lately
+
     def _look_later(self) -> None:
         if self._timer is None:
             loop = asyncio.get_running_loop()
@@ -123,8 +126,8 @@ class PeerHealth:
     def _look_around(self) -> None:
         now = asyncio.get_running_loop().time()
         self._forgive(now - self._due)
-        if self._silent_peers:
-            self._hear_replies()
+        for peer, doubt in self._silent_peers.items():
+            doubt.began = max(doubt.began, self.replied.get(peer, 0.0))
         awaited: dict[Peer, list[AwaitedConnection]] = {}
         for one in self._open:
             if one.waits and now - one.asked >= ASK_AFTER:
@@ -142,13 +145,6 @@ class PeerHealth:
             for doubt in self._silent_peers.values():
                 doubt.began += late
                 doubt.asked += late
-
-    def _hear_replies(self) -> None:
-        """A peer that answers others is there, however many wait before the question."""
-        for one in self._open:
-            doubt = self._silent_peers.get(one.peer)
-            if doubt is not None and one.idle_since > doubt.began:
-                doubt.began = one.idle_since
 
     def _judge(self, peer: Peer, connections: list[AwaitedConnection], now: float) -> None:
         doubt = self._look(peer, now, self._ask_every or ASK_EVERY)

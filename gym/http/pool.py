@@ -147,8 +147,8 @@ class HttpClient:
         if connection.direct is not None:
             reply = reply._replace(body=connection.direct.take())
             connection.direct = None
+        self.health.replied[connection.peer] = connection.idle_since = loop.time()
         if connection.reusable:
-            connection.idle_since = loop.time()
             self._idle.setdefault(address.peer, deque()).append(connection)
             if self._files.is_awaited:
                 self._files.wake()

@@ -84,8 +84,6 @@ class Incoming:
 class OpenConnection:
     """A connection that stays open: fits `gym.http.peer_health.AwaitedConnection`."""
 
-    idle_since = 0.0
-
     def __init__(self, peer: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.peer = peer
         self.waits = True

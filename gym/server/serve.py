@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("gym.server")
 
 BACKLOG = 65_535  # the kernel's own limit holds (net.core.somaxconn, 4096): thousands of callers may come at once
-ACCEPTED_EACH_TURN = 32  # callers
+ACCEPTED_EACH_TURN = 64  # callers; more than requests begin in a turn
 KEEP_ALIVE_SECONDS = 75  # longer than any client of ours keeps an idle connection: it is never closed under a request
 
 IDLE_SECONDS = 0.5  # without another request: then a client that keeps its connection is not busy
