@@ -62,9 +62,11 @@ def read_reply(reply: Reply, agent: str, *, unread: bool = False) -> VerifiedRol
     """
     if reply.status >= 400:
         raise _refusal(reply, agent)
-    body = repair_body(reply.body)
+    body = reply.body
     one_line = b"\n" not in body and b"\r" not in body
-    parsed = (read_rollout(body) if unread and one_line else None) or _parse(body, reply.status, agent)
+    parsed = read_rollout(body) if unread and one_line else None
+    if parsed is None:
+        body, parsed = _parse(body, reply.status, agent)
     reward = read_reward(parsed, agent)
     return VerifiedRollout(body, parsed, reward, describe_rollout(parsed), one_line)
 
@@ -151,14 +153,18 @@ def _refusal(reply: Reply, agent: str) -> RolloutError:
     return failure
 
 
-def _parse(body: bytes, status: int, agent: str) -> dict[str, Any]:
+def _parse(body: bytes, status: int, agent: str) -> tuple[bytes, dict[str, Any]]:
+    """The body, repaired where its text is broken, and what it says."""
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise _not_json(body, status, agent, error) from None
+        repaired = repair_body(body)
+        if repaired == body:
+            raise _not_json(body, status, agent, error) from None
+        return _parse(repaired, status, agent)
     if not isinstance(parsed, dict):
         raise RolloutError("agent", f"{agent} answered {status} with no JSON object: {_start(body)}", server=agent)
-    return parsed
+    return body, parsed
 
 
 def _not_json(body: bytes, status: int, agent: str, error: ValueError) -> RolloutError:

@@ -15,6 +15,8 @@ GROWTH: Final = 4
 class Parsing(Protocol):
     """The protocol of a connection, for as long as its parser does not see what comes."""
 
+    def data_received(self, data: bytes) -> None: ...
+
     def eof_received(self) -> bool | None: ...
 
     def connection_lost(self, exc: Exception | None) -> None: ...
@@ -25,7 +27,7 @@ class Parsing(Protocol):
 
 
 class DirectBody(asyncio.BufferedProtocol):
-    """Takes the place of a connection's protocol for exactly the bytes that are missing, and gives the place back."""
+    """Takes the place of a connection's protocol until the whole body has come, and gives the place back."""
 
     def __init__(
         self, transport: asyncio.Transport, parsing: Parsing, begun: bytes, length: int, on_whole: Callable[[], None]
@@ -34,30 +36,33 @@ class DirectBody(asyncio.BufferedProtocol):
         self._transport, self._parsing, self._on_whole = transport, parsing, on_whole
         self._come, self._length = len(begun), length
         self._memory = BytesIO(begun)
-        self._view = self._memory.getbuffer()
+        self._room = len(begun)
         self._switch(self)
 
     @property
     def whole(self) -> bool:
-        return self._come == self._length
+        return self._come >= self._length
 
     def take(self) -> bytes:
-        self._view.release()
+        self._memory.truncate(self._length)
         return self._memory.getvalue()  # no copy
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self._come == len(self._view):
-            self._view.release()
-            self._memory.seek(min(self._length, max(FIRST, GROWTH * self._come)) - 1)
+        """One byte more than is missing: whoever sends more than a body is noticed at once, as a parser would."""
+        if self._come == self._room:
+            self._room = min(self._length + 1, max(FIRST, GROWTH * self._come))
+            self._memory.seek(self._room - 1)
             self._memory.write(b"\0")
-            self._view = self._memory.getbuffer()
-        return self._view[self._come :]
+        return self._memory.getbuffer()[self._come :]
 
     def buffer_updated(self, nbytes: int) -> None:
         self._come += nbytes
         if self.whole:
+            more = bytes(self._memory.getbuffer()[self._length : self._come])
             self._switch(self._parsing)  # type: ignore[arg-type]  # (uvicorn's and ours are such protocols)
             self._on_whole()
+            if more:
+                self._parsing.data_received(more)
 
     def eof_received(self) -> bool | None:
         return self._parsing.eof_received()

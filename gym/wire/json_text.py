@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import orjson
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
@@ -71,13 +72,23 @@ def write_json(value: Any, *, default: Callable[[Any], Any] | None = None, optio
 
 
 def write_any_json(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
-    """With integers of any size, and models."""
+    """With integers of any size, models, and JSON that is written already."""
     try:
         return to_json(value, fallback=default)
     except ValueError as error:
+        if "orjson.Fragment" in str(error):
+            return write_any_json(value, partial(_read_fragment, default))
         if "surrogates" not in str(error):
             raise
         return to_json(replace_surrogates(value), fallback=default)
+
+
+def _read_fragment(default: Callable[[Any], Any] | None, found: Any) -> Any:
+    if isinstance(found, orjson.Fragment):
+        return from_json(orjson.dumps(found))
+    if default is None:
+        raise TypeError(f"Type is not JSON serializable: {type(found).__name__}")
+    return default(found)
 
 
 def replace_surrogates_in_text(text: str) -> str:

@@ -16,7 +16,7 @@ from pydantic import ValidationError, field_validator
 
 from gym.wire.failures import RolloutError
 from gym.wire.json_text import read_json
-from gym.wire.rows import ModelReply, VerifyRequest, has_plain_items, read_body, read_with_unread
+from gym.wire.rows import ModelReply, VerifyRequest, has_plain_items, read_body, read_rollout, read_with_unread
 from gym.wire.token_ids import TRIPLE
 from gym.wire.unread import MIN_BODY, UnreadItem, cut_arrays, read_with_items
 
@@ -232,3 +232,29 @@ def test_an_error_shows_no_mark() -> None:
     assert read_with_unread(Typed, body) is None
     with pytest.raises(ValidationError, match="input_value=\\[1, 1"):
         read_body(Typed, body)
+
+
+def rollout(body: bytes) -> bytes:
+    return b'{"responses_create_params":{"input":[]},"response":%b,"reward":1.0%b}' % (body, PAD)
+
+
+@pytest.mark.parametrize("body", [*HOSTILE, b'{"output":[{"generation_token_ids":[1e999]}]}'])
+def test_a_hostile_rollout_is_read_as_ever_or_as_a_whole(body: bytes) -> None:
+    light = read_rollout(rollout(body))
+    assert light is None or light == orjson.loads(rollout(body))
+
+
+@given(body=BODY, given=st.sampled_from([b"[1,,2]", b"[01]", b"[-]", b"[1.]", b"[1e999]", b"[1 2]", b"[{]", b"[tru]"]))
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_a_rollout_with_an_array_that_is_not_json_is_read_as_a_whole(body: Any, given: bytes) -> None:
+    raw = rollout(orjson.dumps(body)).replace(b'_token_ids":[]', b'_token_ids":' + given)
+    light = read_rollout(raw)
+    assert light is None or light == orjson.loads(raw)
+
+
+def test_a_rollout_keeps_its_arrays_unread() -> None:
+    item, body = large()
+    read = read_rollout(rollout(body))
+    assert read is not None
+    assert isinstance(read["response"]["output"][0], UnreadItem)
+    assert read["response"]["output"] == [item]
