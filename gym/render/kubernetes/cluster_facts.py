@@ -48,7 +48,7 @@ class ClusterWanted(Wanted):
     def router_names(self) -> tuple[str, ...]:
         return (ROUTER,)
 
-    def replica(self, service: WantedService, number: int) -> str:
+    def own_replica(self, service: WantedService, number: int) -> str:
         return f"{service.host}-{number}.{service.host}"
 
 

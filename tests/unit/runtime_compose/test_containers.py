@@ -150,8 +150,8 @@ def test_a_container_that_instances_share_is_one_replica_of_each() -> None:
     assert replica_id(shared(), plan) == "simple-agent-shared-1"
     found = observed([shared()]).services
     assert {name: (one.digest, one.beside) for name, one in found.items()} == {
-        AGENTS[0]: (f"digest-of-{AGENTS[0]}", {AGENTS[1]}),
-        AGENTS[1]: (f"digest-of-{AGENTS[1]}", {AGENTS[0]}),
+        AGENTS[0]: (f"digest-of-{AGENTS[0]}", frozenset({AGENTS[1]})),
+        AGENTS[1]: (f"digest-of-{AGENTS[1]}", frozenset({AGENTS[0]})),
     }
 
 
