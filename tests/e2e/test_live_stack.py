@@ -96,7 +96,7 @@ async def look_at_stack(page: DrivenPage, folder: Path) -> None:
         "[...document.querySelectorAll('#server-mcqa_simple_agent dt')].map((one) => one.textContent)"
     )
     assert figures == ["calls", "p50", "p95", "errors", "in flight", "memory", "CPU"]
-    assert " MB" in await page.run("document.querySelector('#server-mcqa .figures').textContent")
+    assert "\u00a0MB" in await page.run("document.querySelector('#server-mcqa .figures').textContent")
     assert "digest" in await page.run("document.querySelector('#server-mcqa').textContent")
     typed = "$('log-text').dispatchEvent(new Event('input', { bubbles: true }))"
     await page.run(f"$('log-name').value = 'mcqa-1'; $('log-text').value = 'ready'; {typed}")
