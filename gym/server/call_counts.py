@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from gym.http.open_files import OPEN_FILES
+
 EDGES: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 STATM: Final = Path("/proc/self/statm")
 
@@ -30,7 +32,8 @@ class CallCounts:
     def view(self, in_flight: int, asked: Mapping[str, int]) -> dict[str, Any]:
         """Sums since the process began; who wants a rate looks twice."""
         took = {"edges": EDGES, "buckets": self.buckets}
-        return {"in_flight": in_flight, "failed": self.failed, **took, "asked": dict(asked), **read_usage()}
+        at_once = {"most_at_once": OPEN_FILES.most} if OPEN_FILES.most else {}
+        return {"in_flight": in_flight, **at_once, "failed": self.failed, **took, "asked": dict(asked), **read_usage()}
 
 
 def read_usage() -> dict[str, float]:

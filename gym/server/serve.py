@@ -22,9 +22,9 @@ import uvicorn
 
 from gym import labels
 from gym.errors import GymError, UserError
-from gym.garbage import RareCollections
 from gym.http.keepalive import keep_alive
 from gym.http.open_files import OPEN_FILES, raise_limit
+from gym.rare_collections import RareCollections
 from gym.server.blocked_replies import answer_waiting, failure_of_blocked, failure_of_others, refuse_callers
 from gym.server.config import Settings, read_settings
 from gym.server.hidden_gym import refuse_openai_gym
