@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import shutil
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from typing import Literal, NamedTuple
 
 from gym.engine import connect
 from gym.errors import GymError, InfraError, ProgramFailed
+from gym.http.open_files import OpenFiles
 from gym.labels import ENV_PATH, ROUTER_PORT
 from gym.programs import find_program, install_command, run_program
 from gym.runtime.compose import find_engine
@@ -23,6 +25,7 @@ from gym.runtime.stack_list import list_stacks
 from gym.venvs import cache_dir
 
 GIGABYTE = 2**30
+MANY_FILES = 22_000  # for the 10,000 rollouts at once that one collector may have
 
 
 class MachineFinding(NamedTuple):
@@ -43,6 +46,7 @@ def run_checks(environ: Mapping[str, str]) -> tuple[MachineFinding, ...]:
         check_gpu(),
         check_cache(cache_dir(environ)),
         check_disk(cache_dir(environ)),
+        check_open_files(),
         check_folder(Path.cwd()),
         check_port(),
         check_search_path(environ.get(ENV_PATH, "")),
@@ -132,6 +136,17 @@ def check_disk(folder: Path) -> MachineFinding:
     free = shutil.disk_usage(there).free / GIGABYTE
     level: Literal["ok", "warn", "fail"] = "ok" if free >= 5 else "warn" if free >= 0.5 else "fail"
     return MachineFinding(level, "disk", f"{free:.1f} GB free", "" if level == "ok" else f"free some space on {there}")
+
+
+def check_open_files(needed: int = MANY_FILES) -> MachineFinding:
+    """The hard limit, which every process of a stack takes for itself: two files for each rollout in flight."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard == resource.RLIM_INFINITY or hard >= needed:
+        return MachineFinding("ok", "open files", "no limit" if hard == resource.RLIM_INFINITY else f"up to {hard:,}")
+    most = OpenFiles()
+    most.bound(hard, int)
+    found = f"up to {hard:,}: {most.most:,} rollouts at once through one replica of an agent on the local runtime"
+    return MachineFinding("warn", "open files", found, f"for 10,000: ulimit -Hn {needed}, as root, before gym up")
 
 
 def check_folder(folder: Path) -> MachineFinding:

@@ -13,7 +13,7 @@ import uvloop
 from gym.collect.attempts import Attempts
 from gym.collect.collect_options import CollectOptions
 from gym.collect.collector import Collector
-from gym.collect.concurrency import allow_connections
+from gym.collect.concurrency import allow_connections, find_tight_agents
 from gym.collect.events import EXIT_STOPPED, Notice, OnEvent, Summary
 from gym.collect.output_files import OutputFiles, open_output
 from gym.collect.row_tools import tools_of_stack
@@ -57,6 +57,9 @@ async def collect_rollouts(options: CollectOptions, on_event: OnEvent, stop: Sto
         targets = Targets(http, options.stack_url, options.token, routed=options.through_router)
         await targets.connect()
         targets.check_agent(options.agent)
+        agents = [options.agent] if options.agent else targets.agents
+        for warning in await find_tight_agents(agents, options.concurrency, targets.most_at_once):
+            on_event(Notice(warning))
         settings = await read_settings(targets)
         tracer = start_tracing(read_telemetry(settings.telemetry, os.environ), COLLECTOR)
         stack.push_async_callback(asyncio.to_thread, stop_tracing, tracer)

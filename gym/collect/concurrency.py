@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from typing import Any, Final
 
 from gym.errors import UserError
 
 _OWN = 64  # descriptors for everything but connections
+_FEW: Final = 256  # rollouts at once that any server has files for
 
 
 async def first_of(*waits: Coroutine[Any, Any, Any]) -> None:
@@ -43,3 +44,18 @@ def allow_connections(concurrency: int) -> None:
             f"{concurrency} rollouts at once need {wanted} open files; this machine allows {hard}",
             f"raise it (ulimit -Hn {wanted}, as root), or use --concurrency {max(soft - _OWN, 1)}",
         ) from error
+
+
+async def find_tight_agents(
+    agents: Collection[str], concurrency: int, ask: Callable[[str], Awaitable[int]]
+) -> list[str]:
+    """A warning for each agent that cannot hold so many rollouts; `ask` says how many one can, 0: it does not say."""
+    if concurrency <= _FEW:
+        return []
+    found = {agent: await ask(agent) for agent in sorted(agents)}
+    return [
+        f"{agent} has open files for {most} rollouts at once, {concurrency} are asked for: more are refused. Raise the "
+        f"hard limit where it runs (ulimit -Hn), add replicas (gym scale {agent}=N), or use --concurrency {most}"
+        for agent, most in found.items()
+        if 0 < most < concurrency
+    ]

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from gym.http.open_files import OPEN_FILES
+
 EDGES: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 STATM: Final = Path("/proc/self/statm")
 
@@ -33,7 +35,8 @@ class CallCounts:
         """Sums since the process began; who wants a rate looks twice."""
         took = {"edges": EDGES, "buckets": self.buckets}
         usage = {name: value / self.instances for name, value in read_usage().items()}
-        calls = {"in_flight": in_flight, "began": self.began, "failed": self.failed}
+        at_once = {"most_at_once": OPEN_FILES.most} if OPEN_FILES.most else {}
+        calls = {"in_flight": in_flight, **at_once, "began": self.began, "failed": self.failed}
         return {**calls, **took, "asked": dict(asked), **usage}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 from pathlib import Path
 
@@ -89,3 +90,15 @@ def test_bubblewrap_is_looked_for_and_tried(tmp_path: Path, monkeypatch: pytest.
     assert (found.level, "No permissions" in found.found) == ("warn", True)
     program.write_text("#!/bin/sh\n")
     assert machine_checks.check_bubblewrap() == ("ok", "bubblewrap", str(program), "")
+
+
+def test_few_open_files_are_a_warning_with_what_they_are_enough_for() -> None:
+    assert machine_checks.check_open_files(needed=1).level == "ok"
+    found = machine_checks.check_open_files(needed=1 << 60)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard == resource.RLIM_INFINITY:
+        assert found.level == "ok"
+        return
+    assert found.level == "warn"
+    assert "rollouts at once through one replica of an agent" in found.found
+    assert "ulimit -Hn" in found.fix

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gym.collect import CollectOptions
-from gym.collect.concurrency import allow_connections
+from gym.collect.concurrency import allow_connections, find_tight_agents
 from gym.errors import UserError
 
 
@@ -51,3 +51,22 @@ def test_more_connections_than_the_machine_allows_are_refused_with_the_command()
     allow_connections(1)
     with pytest.raises(UserError, match=r"ulimit -Hn"):
         allow_connections(1 << 40)
+
+
+async def test_an_agent_with_too_few_open_files_is_warned_of() -> None:
+    most = {"small": 400, "large": 9000, "silent": 0}
+
+    async def ask(agent: str) -> int:
+        return most[agent]
+
+    (warning,) = await find_tight_agents(most, 1000, ask)
+    assert warning.startswith("small has open files for 400 rollouts at once, 1000 are asked for")
+    assert "gym scale small=N" in warning
+    assert "--concurrency 400" in warning
+
+
+async def test_few_rollouts_at_once_ask_no_agent() -> None:
+    async def ask(agent: str) -> int:
+        raise AssertionError(agent)
+
+    assert await find_tight_agents(["math"], 64, ask) == []

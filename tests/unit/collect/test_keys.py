@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gym.collect import keys as keys_module
 from gym.collect.keys import DigestTable, DoneKeys, RowIndex, format_key, parse_key, row_digest
 
 WORDS = st.integers(0, 2**64 - 1)
@@ -64,6 +67,20 @@ def test_the_index_counts_as_a_dict_would(counted: list[tuple[int, int]]) -> Non
     assert [index.find(digest) for digest in expected] == [
         (place, count) for place, count in enumerate(expected.values())
     ]
+
+
+def test_a_row_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, look = list[int](), keys_module._slot
+
+    def counting(table: array[int], key: int) -> int:
+        looks.append(key)
+        return look(table, key)
+
+    monkeypatch.setattr(keys_module, "_slot", counting)
+    index, done = RowIndex(), DoneKeys()
+    assert [index.count(digest, 2) for digest in (5, 9, 5)] == [(0, 0), (1, 0), (0, 2)]
+    assert not done.has(5, 0)  # nothing is done: nothing to look for
+    assert len(looks) == 3
 
 
 @given(WORDS, st.integers(0, 10_000))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 import socket
@@ -17,7 +18,7 @@ import pytest
 
 from gym.http import peer_health
 from gym.http.keepalive import heard_within, keep_alive, limit_unacknowledged, make_live_socket
-from gym.http.peer_health import PeerVanished
+from gym.http.peer_health import PeerHealth, PeerVanished, SilentPeer
 from gym.http.pool import HttpClient, NotSent
 from gym.http.streams import exchange
 from gym.server.replicas import Peers
@@ -347,3 +348,61 @@ async def until(holds: Callable[[], bool], seconds: float = DEADLINE) -> None:
     async with asyncio.timeout(seconds):
         while not holds():
             await asyncio.sleep(0.02)
+
+
+class Waiter:
+    """A connection on which a reply has been awaited for long."""
+
+    peer = (False, "127.0.0.1", 9)
+    waits = True
+    asked = -math.inf
+
+    def __init__(self) -> None:
+        self.given_up = False
+
+    def heard_within(self, seconds: float) -> bool:
+        return False
+
+    def give_up(self, error: PeerVanished) -> None:
+        self.given_up = True
+
+
+async def silent_for_long() -> tuple[PeerHealth, Waiter]:
+    health, waiter = PeerHealth(), Waiter()
+    health.expect_answers(waiter.peer)
+    health.watch(waiter)
+    began = asyncio.get_running_loop().time() - 2 * peer_health.SILENT_SECONDS
+    health._silent_peers[waiter.peer] = SilentPeer(began, math.inf, reached=True)
+    return health, waiter
+
+
+async def test_a_peer_that_answers_others_is_busy_and_not_gone() -> None:
+    health, waiter = await silent_for_long()
+    health.replied[waiter.peer] = asyncio.get_running_loop().time()
+    health._look_around()
+    assert not waiter.given_up
+    assert not health.lost
+    health.close()
+
+
+async def test_a_peer_whose_last_reply_to_anyone_is_old_is_given_up() -> None:
+    health, waiter = await silent_for_long()
+    health.replied[waiter.peer] = asyncio.get_running_loop().time() - 1.5 * peer_health.SILENT_SECONDS
+    health._look_around()
+    assert waiter.given_up
+    assert waiter.peer in health.lost
+    health.close()
+
+
+async def test_one_connection_that_its_kernel_forgot_is_not_the_end_of_a_peer() -> None:
+    """A full queue of callers drops some: their data is acknowledged by no one, while all others are served."""
+    health, waiter = PeerHealth(), Waiter()
+    health.watch(waiter)
+    health.replied[waiter.peer] = asyncio.get_running_loop().time()
+    health.leave(waiter, vanished=True)
+    assert not health.lost
+    health.watch(waiter)
+    health.replied.clear()
+    health.leave(waiter, vanished=True)
+    assert waiter.peer in health.lost
+    health.close()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gym.wire.splice import WrittenList, splice, splice_raw
+from gym.wire.splice import SHORT, WrittenList, splice, splice_raw
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.floats(allow_nan=False) | st.text(max_size=8),
@@ -53,6 +53,16 @@ def test_a_field_that_is_there_is_replaced_and_big_integers_are_kept() -> None:
     body = b'{"reward":0.5,"big":123456789012345678901234567890}'
     spliced = splice(body, {"reward": 1.0}, keys={"reward", "big"})
     assert spliced == b'{"big":123456789012345678901234567890,"reward":1.0}'
+
+
+@pytest.mark.parametrize("size", [10, SHORT - 20, SHORT + 20], ids=["short", "nearly long", "long"])
+@pytest.mark.parametrize("more", [{}, {"n": 1}, {"n": 1 << 80}, {1: "a"}, {"a": 2}], ids=str)
+def test_an_end_follows_the_object_whatever_was_added(size: int, more: dict[Any, Any]) -> None:
+    body = b'{"a":"%b"}' % (b"x" * size)
+    spliced = splice(body, more, keys={"a"}, end=b"\n")
+    assert spliced.endswith(b"}\n")
+    assert spliced.count(b"\n") == 1
+    assert json.loads(spliced) == {"a": "x" * size, **{str(name): value for name, value in more.items()}}
 
 
 def test_nothing_to_add_is_the_same_bytes() -> None:
