@@ -82,7 +82,7 @@ def test_what_dies_again_and_again_is_tried_more_and_more_seldom(stand: Stand) -
         until(lambda: is_running(victim))
         stamp = started_at(victim)
         starts.append(float(stamp[14:16]) * 60 + float(stamp[17:23]))
-    # 4 and 8 from decision to decision, and a busy engine may take its time for the first of them and none for the last.
+    # 4 and 8 from decision to decision; a busy engine may take its time for the first of them and none for the last.
     assert (starts[3] - starts[1]) % 3600 >= 8
     until_served(stand, status, NAMES)
 
