@@ -14,7 +14,8 @@ RewardMeaning = Literal["per_step", "cumulative", "final"]
 def check_reward(reward: Any, what: str) -> float:
     """The reward as a float. Anything but a finite number is a failure of `what`, which returned it."""
     if not isinstance(reward, Real) or not math.isfinite(reward):
-        raise RolloutError("resources", f"{what} returned the reward {reward!r}: a finite number is needed", retryable=False)
+        said = f"{what} returned the reward {reward!r}: a finite number is needed"
+        raise RolloutError("resources", said, retryable=False)
     return float(reward)
 
 
