@@ -126,6 +126,16 @@ async def test_a_task_may_give_its_program_less_time(stack: Stack, monkeypatch: 
     assert (reply.body["reward"], reply.body["reason"]) == (0.0, "it was ended: program_seconds")
 
 
+async def test_its_files_lie_in_folders_that_it_may_write_to(stack: Stack) -> None:
+    stack.vllm.says = types([*SOLVE, "touch /tmp/of/the/program/mine"])
+    program = "/tmp/of/the/program/tiny.py"
+    reply = await stack.run({"command": ["python3", program, "{prompt}"], "files": {program: PROGRAM}})
+    assert (reply.status, reply.body["reward"]) == (200, 1.0), reply.body
+    refused = await stack.run({**TINY, "files": {"/tmp/tiny.py": PROGRAM, "/proc/of/no/one": ""}})
+    assert (refused.status, refused.body["error"]["kind"], refused.body["error"]["retryable"]) == (500, "agent", False)
+    assert "program.files" in refused.body["error"]["message"]
+
+
 async def test_a_program_reads_what_the_environment_shows_first(
     stack: Stack, tiny: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:

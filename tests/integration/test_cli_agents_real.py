@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import runpy
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -33,6 +34,26 @@ QWEN = {
     "command": ["/opt/gym-agent/bin/node", "/opt/gym-agent/bin/qwen", "--yolo", "--model", "{model}", "{prompt}"],
     "package": "npm:@qwen-code/qwen-code@0.24.4",
     "env": {"HOME": "/tmp", "OPENAI_MODEL": "{model}"},
+}
+# Two that speak the other dialects, started from a folder of this machine.
+CLAUDE = {
+    "command": ["{folder}/claude", "-p", "{prompt}", "--model", "{model}", "--allowedTools", "Bash"],
+    "env": {"HOME": "/tmp", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"},
+}
+PROVIDER = 'model_providers.gym={name="gym",base_url="{base_url}/v1",env_key="OPENAI_API_KEY",wire_api="responses"}'
+CODEX = {
+    "command": [
+        *("{folder}/codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"),
+        *("--disable", "multi_agent", "-c", 'web_search="disabled"'),  # tools that a chat model has no form for
+        *("-c", 'model_provider="gym"', "-c", PROVIDER, "-m", "{model}", "{prompt}"),
+    ],
+    "env": {"HOME": "/tmp", "CODEX_HOME": "/tmp/codex"},
+    "files": {"/tmp/codex/config.toml": "[analytics]\nenabled = false\n"},
+}
+WRITE = "echo 42 > answer.txt"
+OTHERS: dict[str, tuple[str, dict[str, Any], str, dict[str, str]]] = {
+    "messages": ("@anthropic-ai/claude-code@2.1.197", CLAUDE, "Bash", {"command": WRITE, "description": "Write it"}),
+    "responses": ("@openai/codex@0.169.0", CODEX, "exec_command", {"cmd": WRITE}),
 }
 # npm without the image of its makers, and the certificates of this machine: what `program.base` is for.
 BASE = """FROM python:3.13-slim
@@ -104,6 +125,21 @@ async def test_an_agent_from_npm_is_put_into_a_sandbox_that_knows_nothing_of_it(
     async with cli_stack(tmp_path, "docker", image="python:3.13-slim", spec=spec) as stack:
         stack.vllm.says = calls("run_shell_command", [command])
         reply = await stack.run({**QWEN, "base": base})
+    assert reply.status == 200, reply.body
+    assert_solved(stack, reply.body, ["message", "function_call", "function_call_output", "message"])
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="no npm here")
+@pytest.mark.parametrize("dialect", OTHERS)
+async def test_agents_that_speak_other_dialects(dialect: str, tmp_path: Path) -> None:
+    package, program, tool, arguments = OTHERS[dialect]
+    install = ["npm", "install", "--silent", "--prefix", str(tmp_path / "npm"), package]
+    await asyncio.to_thread(lambda: run_program(install, timeout=900))
+    folder = str(tmp_path / "npm" / "node_modules" / ".bin")
+    command = [one.replace("{folder}", folder) for one in program["command"]]
+    async with cli_stack(tmp_path, options={"also": [str(tmp_path / "npm")]}) as stack:
+        stack.vllm.says = calls(tool, [arguments])
+        reply = await stack.run({**program, "command": command})
     assert reply.status == 200, reply.body
     assert_solved(stack, reply.body, ["message", "function_call", "function_call_output", "message"])
 

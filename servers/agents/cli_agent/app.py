@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -148,8 +149,7 @@ class CliAgent(Agent):
     ) -> Ending:
         began = time.monotonic()
         try:
-            for path, text in start.files.items():
-                await box.put(path, text)
+            await self._put_files(box, start.files)
             seconds = min(max(rollout.seconds_left, 1.0), LONGEST_SECONDS)
             job = await box.start_job(
                 start.argv, cwd=workdir or None, env=start.env, timeout=seconds, max_output=MAX_OUTPUT,
@@ -165,6 +165,15 @@ class CliAgent(Agent):
             return Ending(f"its sandbox ended: {gone}", "", time.monotonic() - began, sandbox_gone=True)
         fault = f"it was ended: {limit}" if limit else describe_exit(result)
         return Ending(fault, limit, time.monotonic() - began, result)
+
+    async def _put_files(self, box: Sandbox, files: Mapping[str, str]) -> None:
+        """In folders that the program may write to, where there are none yet."""
+        if folders := sorted({str(PurePosixPath(path).parent) for path in files} - {"/", "/tmp"}):
+            made = await box.exec(("mkdir", "-p", "--", *folders), user=self.config.program.user)
+            if made.exit_code != 0:
+                raise RolloutError("agent", f"program.files: {made.stderr.text.strip()[-300:]}", retryable=False)
+        for path, text in files.items():
+            await box.put(path, text)
 
     async def _wait(self, job: SandboxJob, calls: ProgramGate, rollout: RolloutClient) -> str:
         """Until the program ends, or has spent a limit, whose name is returned: then it is killed."""
