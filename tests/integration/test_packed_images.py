@@ -159,7 +159,7 @@ def test_an_image_is_tested_inside_itself(here: Here) -> None:
     refused = gym("test", here.image, "--audit", cwd=here.user, env=here.env)
     assert (refused.returncode, "gym test IMAGE" in refused.stderr) == (1, True)
     with engine_client() as client:
-        assert not client.containers.list(all=True, filters={"name": "gym-test-"})
+        assert not client.containers.list(all=True, filters={"name": "gym-test-", "ancestor": here.image})
 
 
 def test_the_same_project_packed_again_is_the_same_image(here: Here) -> None:
