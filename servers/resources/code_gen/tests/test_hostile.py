@@ -82,5 +82,5 @@ async def test_a_package_that_the_sandbox_lacks_is_a_failure_and_not_the_answers
 def test_packed_tests_that_unfold_beyond_all_measure_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "MAX_UNPACKED", 1 << 20)
     packed = base64.b64encode(zlib.compress(b'{"inputs": ["' + b"1" * (64 << 20) + b'"], "outputs": ["2"]}')).decode()
-    with pytest.raises(ValueError, match="no base64 of zlib of JSON"):
+    with pytest.raises(ValueError, match="not a base64 of zlib of JSON"):
         rows.UnitTests.model_validate({"packed": packed})
