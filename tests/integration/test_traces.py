@@ -18,6 +18,7 @@ from tests.support.router import eventually
 from tests.support.spans import Receiver, Seen, otlp_receiver
 
 CANARY = "canary-7f3a"
+CALLS = ("seed ", "model ", "tools ", "verify ", "sandbox ")  # spans of who calls; what is called has its own below
 QUICK = ("OTEL_BSP_SCHEDULE_DELAY", "200")  # ms between two batches: what a shell says holds for every server
 
 
@@ -50,11 +51,14 @@ def collect(stack: Traced, output: str, *words: str, name: str = "simple_weather
 
 
 def spans_of(stack: Traced, trace: str, wanted: set[str]) -> list[Seen]:
-    """Once all the services wanted have sent theirs, the agent's outermost span among them."""
+    """Once all the services wanted have sent theirs, the agent's outermost span among them. A service sends its own in
+    several batches: each call has the span of what it called, and each span its parent."""
 
     def look() -> list[Seen] | None:
         spans = [one for one in stack.receiver.spans if one.trace == trace]
-        whole = any(one.name.startswith("invoke_agent") for one in spans)
+        known, parents = {one.id for one in spans}, {one.parent for one in spans}
+        whole = any(one.name.startswith("invoke_agent") for one in spans) and parents <= {*known, ""}
+        whole = whole and all(one.id in parents for one in spans if one.name.startswith(CALLS))
         return spans if whole and wanted <= {one.service for one in spans} else None
 
     found: list[Seen] = eventually(look)

@@ -96,10 +96,10 @@ def prepare_home(path: Path) -> Home:
     return home
 
 
-def folder_id(path: Path) -> tuple[int, int] | None:
-    """Which folder it is, whatever it is called; None when there is none."""
+def folder_id(path: Path | int) -> tuple[int, int] | None:
+    """Which folder it is, whatever it is called, or which one is open as this number; None when there is none."""
     try:
-        found = path.stat()
+        found = os.stat(path)
     except OSError:
         return None
     return found.st_dev, found.st_ino

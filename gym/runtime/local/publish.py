@@ -6,6 +6,7 @@ Each is written whole or not at all, when it changed, or when something else dam
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -34,7 +35,7 @@ class Publisher:
         self._last = Discovery(stack="")
         self._texts: dict[Path, str] = {}
         self._missed: set[Path] = set()
-        self._folder_seen: tuple[int, int] | None = None
+        self._watched: int | None = None  # the router's folder, held open: no other gets its number of an inode
         self._routes: tuple[Plan, Discovery, str] | None = None  # what the router's text was made from
         self._routes_text = ""
 
@@ -59,6 +60,8 @@ class Publisher:
         access_log = str(self._home.path / "access.log")
         static = traefik_static(plan, directory=str(directory), access_log=access_log)
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._watched is None:
+            self._watched = os.open(directory, os.O_RDONLY)
         self._put(self._home.traefik / STATIC_FILE, static)
         self._put(directory / UNUSED_CERTIFICATE, unused_certificate())
         self._put(self._home.plan, _json(redacted_plan(plan)))
@@ -83,12 +86,13 @@ class Publisher:
         return fixed
 
     def has_other_folder(self) -> bool:
-        """The folder that the router watches is another one than at the last look: it watches one that is gone."""
-        found = folder_id(self._home.traefik / DYNAMIC_FOLDER)
-        if found is None:
+        """The router's folder was replaced since the last look: what the router watches is gone."""
+        directory = self._home.traefik / DYNAMIC_FOLDER
+        if self._watched is None or folder_id(directory) in (None, folder_id(self._watched)):
             return False
-        before, self._folder_seen = self._folder_seen, found
-        return before not in (None, found)
+        os.close(self._watched)
+        self._watched = os.open(directory, os.O_RDONLY)
+        return True
 
     def withdraw(self) -> None:
         self._texts.clear()
