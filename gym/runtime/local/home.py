@@ -99,7 +99,7 @@ def prepare_home(path: Path) -> Home:
 def folder_id(path: Path | int) -> tuple[int, int] | None:
     """Which folder it is, whatever it is called, or which one is open as this number; None when there is none."""
     try:
-        found = os.stat(path)
+        found = os.fstat(path) if isinstance(path, int) else path.stat()
     except OSError:
         return None
     return found.st_dev, found.st_ino
