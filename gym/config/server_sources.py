@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-_FILES = frozenset(["requirements.txt", "pyproject.toml", "Dockerfile", "overrides.txt"])
+_FILES = frozenset(["requirements.txt", "pyproject.toml", "Dockerfile", "overrides.txt", "apt.txt"])
 _SKIPPED = frozenset(["tests", "data", "venv", "node_modules", "build", "dist"])
 _SDK = re.compile(
     r"(?:-e\s+|--editable\s+)?compose[-_.]gym\s*(?:\[(?P<extras>[^\]]*)\])?\s*(?:(?:@|[<>=!~]=?)[^;]*)?(?:;.*)?", re.I

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 from typing import Final
 
 from gym.plan.model import Service
@@ -37,12 +38,14 @@ def render_dockerfile(
     base: str,
     requirements: str = "",
     overrides: str = "",
+    packages: Sequence[str] = (),
     locked: bool = False,
     portable: bool = False,
 ) -> str:
-    """`requirements` and `overrides` are files' names in the server's folder, empty when there is nothing to install.
-    `locked`: they come with their hashes from the build context of that name instead. `portable`: what stands for them
-    outside of the repository they are meant in comes from the context of that name.
+    """`requirements` and `overrides` are files' names in the server's folder, empty when there is nothing to install;
+    `packages` are of the system. `locked`: the requirements come with their hashes from the build context of that name
+    instead. `portable`: what stands for them outside of the repository they are meant in comes from the context of that
+    name.
 
     A server written against nemo_gym gets an environment of its own, so that its versions and ours never meet, and so
     does one that asks for another Python than the base has; if it is one of ours, the SDK comes from the context `sdk`.
@@ -68,6 +71,7 @@ def render_dockerfile(
         with_sdk=bool(service.python) and not foreign,
         requirements=requirements,
         overrides=overrides,
+        packages=" ".join(packages),
         locked=locked,
         portable=portable,
         shared_versions=not foreign,

@@ -33,7 +33,6 @@ simple_weather single_step_tool_use single_tool_call_multireward stateful_counte
 structured_outputs text_to_sql workplace_assistant xlam_fc xstest reasoning_gym gymnasium math_with_judge simpleqa
 equivalence_llm_judge
 """
-COMPILED = ("reasoning_gym",)  # a package of its has no wheel for the images' Python, and they have no compiler
 SDK = "import gym.server.serve, gym.server.agent, gym.server.model, gym.server.resources"
 MIB = 1024 * 1024
 
@@ -51,8 +50,7 @@ def main() -> int:
     parser.add_argument("--only", choices=("apart", "shared"))
     parser.add_argument("--subnet", help="of the containers, where the engine's own have too few addresses")
     options = parser.parse_args()
-    left_out = COMPILED if options.runtime == "compose" else ()
-    chosen = [one for one in ENVIRONMENTS.split() if one not in left_out][: options.environments]
+    chosen = ENVIRONMENTS.split()[: options.environments]
     words = ("up", *chosen, "scripted_judge", "--model", "scripted", "--runtime", options.runtime, "--port", "0")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -20,6 +21,8 @@ from gym.runtime.user_state import owner
 PYTHON_IMAGE: Final = "python:3.13-slim"
 ENV_PYTHON_IMAGE: Final = "GYM_PYTHON_IMAGE"
 OVERRIDES: Final = "overrides.txt"
+APT: Final = "apt.txt"
+PACKAGE: Final = re.compile(r"[a-z0-9][a-z0-9+.-]*(:[a-z0-9]+)?(=[A-Za-z0-9.+:~-]+)?")  # name:architecture=version
 # No server image runs these parts of the package, so an edit there builds nothing.
 NOT_IN_SERVERS: Final = frozenset({"cli", "runtime", "collect"})
 
@@ -34,6 +37,7 @@ class ServerSource(NamedTuple):
     requirements: str  # names of files in the folder; empty where there is nothing to install
     overrides: str
     portable: tuple[str, ...] | None  # the lines to install instead of what the folder says
+    packages: tuple[str, ...] = ()  # of the system
 
 
 class ImageSources(NamedTuple):
@@ -92,6 +96,19 @@ def requirements_of(context: Path) -> tuple[str, str]:
     return requirements, OVERRIDES if (context / OVERRIDES).is_file() else ""
 
 
+def packages_of(context: Path) -> tuple[str, ...]:
+    """The packages of the system that `apt.txt` names, one on a line."""
+    path = context / APT
+    if not path.is_file():
+        return ()
+    lines = (line.partition("#")[0].strip() for line in path.read_text("utf-8").splitlines())
+    packages = tuple(line for line in lines if line)
+    for one in packages:
+        if not PACKAGE.fullmatch(one):
+            raise UserError(f"{path}: {one!r} is not the name of a Debian package.", "Write one name on each line.")
+    return packages
+
+
 def digest_tree(folder: Path) -> Iterator[str]:
     """One line a file that an image is made of."""
     for path in server_files(folder):
@@ -133,6 +150,7 @@ def _read_server(service: Service) -> ServerSource:
         requirements="requirements.txt" if portable is not None else requirements,
         overrides=overrides,
         portable=portable,
+        packages=packages_of(context) if own is None else (),
     )
 
 

@@ -139,7 +139,8 @@ class _Dockerfile(NamedTuple):
 def _make_dockerfile(
     service: Service, source: ServerSource, base: BuildTarget, sources: ImageSources, name: str, pins: Pins | None
 ) -> _Dockerfile:
-    render = partial(render_dockerfile, sources.template, service, base=base.tag, requirements=source.requirements)
+    render = partial(render_dockerfile, sources.template, service, base=base.tag, packages=source.packages)
+    render = partial(render, requirements=source.requirements)
     plain = render(overrides=source.overrides, portable=source.portable is not None)
     hashed = pins.requirements.get(service.name, ()) if pins else ()
     is_locked = pins is not None and bool(hashed or not source.requirements)

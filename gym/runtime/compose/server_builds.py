@@ -22,18 +22,17 @@ STEP: Final = re.compile(r"^#(?P<step>\d+) (?P<rest>.*)$")
 FAILED: Final = re.compile(r"^#(?P<step>\d+) ERROR: (?P<why>.*)$")
 TITLE: Final = re.compile(r"^#(?P<step>\d+) \[(?:(?P<target>[a-z0-9_-]+) )?(?:[^\]]*)\] (?P<what>.*)$")
 NO_SPACE: Final = "no space left on device"
+NO_PROGRAM: Final = re.compile(
+    r"command '([\w.+/-]+)' failed: No such file|(Git) executable not found"
+)  # setuptools; uv
 
 
 class ServerBuildFailed(InfraError):
     """One image could not be built: which, at which instruction, and its last words."""
 
     def __init__(self, image: str, instruction: str, words: str) -> None:
-        hint = (
-            "Free some: docker system df, docker builder prune"
-            if NO_SPACE in words
-            else "Fix it and run the same command again; images that were built stay."
-        )
-        super().__init__(f"{image}: its image could not be built; this step failed: {instruction}\n{words}", hint)
+        what = f"{image}: its image could not be built; this step failed: {instruction}\n{words}"
+        super().__init__(what, _advice(words))
         self.image = image
 
 
@@ -92,6 +91,15 @@ def push_image(reference: str, host: str) -> None:
     except ProgramFailed as error:
         words = error.output.strip().splitlines()[-1:] or ["no answer"]
         raise UserError(f"{reference} cannot be pushed: {words[0]}", "Log in: docker login") from None
+
+
+def _advice(words: str) -> str:
+    if NO_SPACE in words:
+        return "Free some: docker system df, docker builder prune"
+    if found := NO_PROGRAM.search(words):
+        program = (found[1] or found[2]).lower()
+        return f"The image has no {program}: name its Debian package in apt.txt, beside the server's requirements.txt."
+    return "Fix it and run the same command again; images that were built stay."
 
 
 def _explained(failure: ServerBuildFailed) -> InfraError | UserError:

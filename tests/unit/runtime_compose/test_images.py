@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,28 @@ def test_overrides_of_a_folder_are_part_of_its_image_as_they_are_of_its_environm
     (folder / "overrides.txt").unlink()
     assert tag_of(tmp_path, folder) not in (before, changed)
     assert "override" not in dockerfile_of(tmp_path, folder)
+
+
+def test_packages_of_the_system_come_before_the_requirements_and_are_part_of_the_image(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    (folder / "requirements.txt").write_text("pycosat\n")
+    before = tag_of(tmp_path, folder)
+    (folder / "apt.txt").write_text("# compiled\ngcc\n\nlibc6-dev  # its headers\n")
+    text = dockerfile_of(tmp_path, folder)
+    assert "apt-get install -y -qq --no-install-recommends gcc libc6-dev >" in text
+    assert text.index("USER root") < text.index("apt-get") < text.index("gym-install") < text.index("USER gym")
+    assert tag_of(tmp_path, folder) != before
+    (folder / "requirements.txt").unlink()  # packages alone need root as well, and for nothing else
+    text = dockerfile_of(tmp_path, folder)
+    assert text.index("USER root") < text.index("apt-get") < text.index("USER gym") < text.index("COPY . ./")
+
+
+@pytest.mark.parametrize("line", ["gcc libc6-dev", "gcc; rm -rf /", "-o=x", "$(id)", "Gcc"])
+def test_a_line_that_is_no_package_is_refused(tmp_path: Path, line: str) -> None:
+    folder = write_folder(tmp_path)
+    (folder / "apt.txt").write_text(f"git\n{line}\n")
+    with pytest.raises(UserError, match=re.escape(f"{line!r} is not the name of a Debian package")):
+        dockerfile_of(tmp_path, folder)
 
 
 def test_a_folder_without_requirements_says_in_its_project_file_what_it_needs(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gym.errors import ProgramFailed, UserError
 from gym.runtime.compose.compose_errors import explain
 from gym.runtime.compose.server_builds import explain_failure
@@ -86,3 +88,16 @@ def test_what_is_wrong_with_an_override_is_the_users_to_fix() -> None:
 def test_what_was_not_foreseen_is_passed_on_as_it_is() -> None:
     failed = compose_says("Error response from daemon: the moon is full")
     assert explain(failed, (HOME / "mine.yaml",)) is failed
+
+
+@pytest.mark.parametrize(
+    ("words", "program"),
+    [
+        ("error: command 'gcc' failed: No such file or directory", "gcc"),
+        ("Git executable not found. Ensure that Git is installed and available.", "git"),
+    ],
+)
+def test_a_program_that_the_image_lacks_is_named_with_where_to_ask_for_it(words: str, program: str) -> None:
+    hint = explain_failure(TWO_BUILDS.replace("no matching distribution", words), ["greedy"]).hint
+    assert f"no {program}:" in hint
+    assert "apt.txt" in hint
