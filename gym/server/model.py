@@ -20,6 +20,7 @@ from gym.server.asgi import Answer, Call, Handler
 from gym.server.base import Route, Server, event_answer, json_answer
 from gym.server.capture import Capture
 from gym.server.config import ServerConfig, Settings
+from gym.server.grown_input import MIN_BODY, LastRequests
 from gym.server.policy_upstreams import PolicyUpstreams
 from gym.server.trace_store import CaptureLimits
 from gym.server.traced_routes import describe_model_call
@@ -56,6 +57,7 @@ class ProviderConfig(ModelConfig):
 class Model(Server):
     role: ClassVar[str] = "model"
     server_type: ClassVar[str] = "responses_api_models"
+    reads_input: ClassVar[bool] = True  # False: `respond` mostly passes it on, and changes no item of it
     takes_policies: bool = False  # calls may name the endpoint that answers them
     sets_cookie: bool = False  # True: callers without a rollout id get a cookie, so their calls can be kept together
     config: ModelConfig
@@ -64,6 +66,7 @@ class Model(Server):
         super().__init__(config, settings)
         self.config = config
         self.capture = Capture(config.name, config.capture, settings)
+        self._last = LastRequests()
         self._cookie = f"{type(self).__name__}___{config.name}"
         kind = type(self)
         if kind.respond is Model.respond and kind.chat is Model.chat:
@@ -122,8 +125,7 @@ class Model(Server):
         await self.capture.aclose()
 
     async def _on_responses(self, call: Call) -> Answer:
-        body = call.read(parse_request)
-        check_input(body.get("input"))
+        body = self._read_request(call)
         check_objects(body, "tools", required=False)
         check_mappings(body, ("reasoning", "text", "metadata"))
         stream = body.pop("stream", None)
@@ -131,6 +133,17 @@ class Model(Server):
         if not stream:
             return json_answer(reply, headers)
         return event_answer(sse.response_events(reply), headers, whole=reply)
+
+    def _read_request(self, call: Call) -> Body:
+        """With a checked input. Of a conversation that goes on, only what is new is read, where nothing needs more."""
+        key = "" if self.reads_input or len(call.body) < MIN_BODY else call.session or call.rollout_id
+        if key and (grown := self._last.grow(key, call.body, check_items)) is not None:
+            return grown
+        body = call.read(parse_request)
+        check_input(body.get("input"))
+        if key:
+            self._last.keep(key, call.body, body)
+        return body
 
     async def _on_chat(self, call: Call) -> Answer:
         body = parse_body(call.body)
@@ -232,7 +245,12 @@ def check_input(value: Any) -> None:
         return
     if not isinstance(value, list):
         raise RolloutError("row", f"input: a text or a list of items is needed, found {_kind(value)}")
-    for index, item in enumerate(value):
+    check_items(value)
+
+
+def check_items(value: list[Any], first: int = 0) -> None:
+    """`first`: how many stand before them."""
+    for index, item in enumerate(value, first):
         if not isinstance(item, dict):
             raise RolloutError("row", f"input[{index}]: an object is needed, found {_kind(item)}")
         if "type" not in item and "role" not in item:

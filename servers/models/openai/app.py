@@ -32,6 +32,7 @@ class OpenAIConfig(ProviderConfig):
 
 
 class OpenAI(Model):
+    reads_input = False
     config: OpenAIConfig
 
     async def start(self) -> None:

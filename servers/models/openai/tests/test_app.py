@@ -16,6 +16,8 @@ import yaml
 
 from gym.errors import GymError
 from gym.http.pool import HttpClient
+from gym.labels import HEADER_ROLLOUT
+from gym.server.grown_input import LastRequests
 from gym.server.serve import load_app
 from gym.server.testing import running
 from gym.wire import items
@@ -114,6 +116,29 @@ async def test_reasoning_items_are_dropped_from_the_input_when_asked(module: Mod
     async with serving(module, drop_input_reasoning_items=True) as (provider, ask):
         await ask("/v1/responses", {"input": talk})
     assert [item.get("type") for item in provider.asked[0][1]["input"]] == [None, "message"]
+
+
+@pytest.mark.parametrize("fields", [{}, {"upstream_api": "chat"}, {"drop_input_reasoning_items": True}])
+async def test_a_long_conversation_is_asked_whole_at_each_step(
+    module: ModuleType, fields: Body, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known: list[bool] = []  # of each step: was the most of it known?
+    grow = LastRequests.grow
+    monkeypatch.setattr(LastRequests, "grow", lambda *given: (found := grow(*given), known.append(bool(found)))[0])
+    talk: list[Body] = [{"role": "user", "content": "x" * 5000}]
+    first, alone = Provider(), Provider()
+    async with serving(module, first, **fields) as (_, ask), serving(module, alone, **fields) as (_, ask_alone):
+        for step in range(6):
+            body = {"input": talk, "tools": [{"type": "function", "name": "add"}]}
+            await ask("/v1/responses", body, (HEADER_ROLLOUT.encode(), b"one"))
+            await ask_alone("/v1/responses", body)  # of no rollout: nothing is known of it
+            talk += [items.reasoning(f"hm {step}"), items.function_call("add", "{}", call_id=f"c{step}")]
+            talk += [items.function_call_output(f"c{step}", "1")]
+        status, refused = await ask("/v1/responses", {**body, "input": [*talk, 7]}, (HEADER_ROLLOUT.encode(), b"one"))
+    assert [body for _, body, _ in first.asked] == [body for _, body, _ in alone.asked]
+    assert known == [False, False, True, True, True, True]
+    assert status >= 400
+    assert f"input[{len(talk)}]: an object is needed" in orjson.dumps(refused).decode()
 
 
 @pytest.mark.parametrize("api", ["responses", "chat"])
