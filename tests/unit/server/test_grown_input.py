@@ -130,14 +130,31 @@ READERS: list[Callable[[list[Any]], Any]] = [
     lambda items: items.index(MORE[0]),
     lambda items: [one for one in reversed(items)],
     lambda items: pickle.loads(pickle.dumps(items)),
-    lambda items: (items.append(1), items)[1],
-    lambda items: (items.insert(0, 1), items)[1],
-    lambda items: (items.pop(), items)[1],
-    lambda items: (items.__setitem__(0, 5), items)[1],
-    lambda items: (items.__delitem__(0), items)[1],
-    lambda items: (items.clear(), items)[1],
     bool,
 ]
+
+
+CHANGES: dict[str, tuple[Any, ...]] = {
+    "append": (1,),
+    "extend": ([1, 2],),
+    "insert": (0, 1),
+    "pop": (),
+    "remove": (MORE[0],),
+    "reverse": (),
+    "clear": (),
+    "__setitem__": (0, 5),
+    "__delitem__": (0,),
+    "__iadd__": ([1],),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_whoever_changes_it_changes_all_of_it(name: str) -> None:
+    unread, whole = GrownInput(orjson.dumps(ITEMS)[1:-1], list(MORE)), copy.deepcopy(ITEMS + MORE)
+    for one in (unread, whole):
+        getattr(one, name)(*CHANGES[name])
+    assert unread == whole
+    assert orjson.dumps(unread) == orjson.dumps(whole)
 
 
 @pytest.mark.parametrize("read", READERS)
@@ -161,9 +178,10 @@ MESSAGES = st.lists(st.builds(lambda value: {"role": "user", "content": value}, 
 
 @given(st.lists(MESSAGES, min_size=1, max_size=4), st.dictionaries(st.sampled_from(["a", "z", "metadata"]), VALUES))
 def test_any_conversation_is_read_as_it_is_parsed(turns: list[list[Any]], fields: dict[str, Any]) -> None:
-    last, said = LastRequests(), []
+    last = LastRequests()
+    said: list[Any] = []
     for turn in turns:
-        said = said + turn
+        said += turn
         raw = orjson.dumps({"a": 1, "input": said, **fields})
         body = grown(last, raw)
         if body is None:
