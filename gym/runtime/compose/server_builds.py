@@ -22,9 +22,11 @@ STEP: Final = re.compile(r"^#(?P<step>\d+) (?P<rest>.*)$")
 FAILED: Final = re.compile(r"^#(?P<step>\d+) ERROR: (?P<why>.*)$")
 TITLE: Final = re.compile(r"^#(?P<step>\d+) \[(?:(?P<target>[a-z0-9_-]+) )?(?:[^\]]*)\] (?P<what>.*)$")
 NO_SPACE: Final = "no space left on device"
-NO_PROGRAM: Final = re.compile(
-    r"command '([\w.+/-]+)' failed: No such file|(Git) executable not found"
-)  # setuptools; uv
+PROGRAMS: Final = r"(?:\w+-linux-\w+-)?(gcc|g\+\+|cc|c\+\+|clang|gfortran|cargo|rustc|cmake|make|ninja|\w+[-_]config)"
+NO_PROGRAM: Final = re.compile(  # as setuptools says it, Python on Debian, a compiler, uv
+    rf"command '{PROGRAMS}' failed: No such file|No such file or directory: '{PROGRAMS}'"
+    r"|fatal error: ([\w./+-]+): No such file|(Git) executable not found"
+)
 
 
 class ServerBuildFailed(InfraError):
@@ -97,8 +99,8 @@ def _advice(words: str) -> str:
     if NO_SPACE in words:
         return "Free some: docker system df, docker builder prune"
     if found := NO_PROGRAM.search(words):
-        program = (found[1] or found[2]).lower()
-        return f"The image has no {program}: name its Debian package in apt.txt, beside the server's requirements.txt."
+        missing = next(one for one in found.groups() if one).replace("Git", "git")
+        return f"The image has no {missing}: name its Debian package in apt.txt, beside the server's requirements.txt."
     return "Fix it and run the same command again; images that were built stay."
 
 

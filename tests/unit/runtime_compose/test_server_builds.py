@@ -91,13 +91,20 @@ def test_what_was_not_foreseen_is_passed_on_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "program"),
+    ("words", "missing"),
     [
         ("error: command 'gcc' failed: No such file or directory", "gcc"),
+        ("error: [Errno 2] No such file or directory: 'x86_64-linux-gnu-gcc'", "gcc"),
+        ("pycosat.c:22:10: fatal error: Python.h: No such file or directory", "Python.h"),
         ("Git executable not found. Ensure that Git is installed and available.", "git"),
     ],
 )
-def test_a_program_that_the_image_lacks_is_named_with_where_to_ask_for_it(words: str, program: str) -> None:
+def test_a_program_that_the_image_lacks_is_named_with_where_to_ask_for_it(words: str, missing: str) -> None:
     hint = explain_failure(TWO_BUILDS.replace("no matching distribution", words), ["greedy"]).hint
-    assert f"no {program}:" in hint
+    assert f"no {missing}:" in hint
     assert "apt.txt" in hint
+
+
+def test_a_file_that_a_package_lacks_is_no_program() -> None:
+    words = "FileNotFoundError: [Errno 2] No such file or directory: 'README.md'"
+    assert "apt.txt" not in explain_failure(TWO_BUILDS.replace("no matching distribution", words), ["greedy"]).hint
