@@ -9,10 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 import orjson
+import uvicorn
 import uvloop
 
 from gym.server import Route, Server
 from gym.server.asgi import Answer, Call
+from gym.server.one_write import OneWriteProtocol
 from gym.server.paced_starts import EACH_TURN, PacedStarts
 from gym.server.serve import ACCEPTED_EACH_TURN, _accepting
 from gym.server.testing import running
@@ -104,20 +106,34 @@ def test_requests_that_come_at_once_are_all_answered() -> None:
 
 
 def test_health_is_answered_before_requests_that_came_first() -> None:
+    """Over pairs of sockets, whose bytes are there as soon as they are sent: all of them are read in one turn."""
+
     async def main() -> int:
-        app = Counted.app({}, name="counted")
-        async with asyncio.timeout(300), running(app) as url:
-            port = int(url.rpartition(":")[2])
-            peers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(10 * EACH_TURN)]
-            health = await asyncio.open_connection("127.0.0.1", port)
-            for _, writer in peers:
-                writer.write(ASKED)
-            health[1].write(HEALTH)
-            head = await health[0].readuntil(b"\r\n\r\n")
+        app, loop = Counted.app({}, name="counted"), asyncio.get_running_loop()
+        config = uvicorn.Config(app, http=OneWriteProtocol, ws="none", lifespan="off", log_config=None)
+        config.load()
+        state = uvicorn.Server(config).server_state
+
+        async def connect() -> socket.socket:
+            ours, theirs = socket.socketpair()
+            await loop.connect_accepted_socket(
+                lambda: OneWriteProtocol(config=config, server_state=state, app_state={}), theirs
+            )
+            return ours
+
+        async with asyncio.timeout(300), running(app):
+            peers = [await connect() for _ in range(10 * EACH_TURN)]
+            health = await connect()
+            for peer in peers:
+                peer.sendall(ASKED)
+            health.sendall(HEALTH)
+            reader, writer = await asyncio.open_connection(sock=health)
+            head = await reader.readuntil(b"\r\n\r\n")
             length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
-            answer = orjson.loads(await health[0].readexactly(length))
-            for _, writer in (*peers, health):
-                writer.close()
+            answer = orjson.loads(await reader.readexactly(length))
+            writer.close()
+            for peer in peers:
+                peer.close()
             return int(answer["begun"])
 
     assert uvloop.run(main()) < 10 * EACH_TURN
