@@ -14,12 +14,13 @@ EACH_TURN: Final = 32  # with 0.1 ms of CPU each, 3 ms
 
 
 class PacedStarts:
-    """Of one event loop, whose clock stands still within a turn, as that of uvloop does. On others nothing waits."""
+    """Of one event loop. A turn ends when what was called soon is called: all that had come was looked at by then. No clock
+    says it, as uvloop's goes on within a turn.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._turn = -1.0  # the loop's time in it
-        self._left = 0
+        self._begun = 0  # in this turn
         self._waiting: deque[Callable[[], object]] = deque()
 
     def __len__(self) -> int:
@@ -30,11 +31,10 @@ class PacedStarts:
         """Whether one more may begin in this turn; it counts as begun."""
         if self._waiting:
             return False
-        now = self._loop.time()
-        if now != self._turn:
-            self._turn, self._left = now, EACH_TURN
-        self._left -= 1
-        return self._left >= 0
+        self._begun += 1
+        if self._begun == 1:
+            self._loop.call_soon(self._end_turn)
+        return self._begun <= EACH_TURN
 
     def begin_later(self, begin: Callable[[], object]) -> None:
         """In a later turn, behind those that wait already."""
@@ -47,3 +47,6 @@ class PacedStarts:
             self._waiting.popleft()()
         if self._waiting:
             self._loop.call_soon(self._begin_some)
+
+    def _end_turn(self) -> None:
+        self._begun = 0
