@@ -14,8 +14,9 @@ EACH_TURN: Final = 32  # with 0.1 ms of CPU each, 3 ms
 
 
 class PacedStarts:
-    """Of one event loop. A turn ends when what was called soon is called: all that had come was looked at by then. No clock
-    says it, as uvloop's goes on within a turn.
+    """Of one event loop. A turn ends when what was called soon is called: all that had come was looked at by then.
+
+    No clock says it: uvloop's goes on within a turn.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
