@@ -37,6 +37,20 @@ def write_atomically(path: Path, text: str, *, mode: int = 0o600, durable: bool 
     return True
 
 
+def append_end(path: Path, text: bytes, most: int) -> None:
+    """A file that has grown to twice `most` loses its beginning."""
+    with path.open("ab") as file:
+        file.write(text)
+        size = file.tell()
+    if size > 2 * most:
+        with path.open("rb") as file:
+            file.seek(size - most)
+            end = file.read().partition(b"\n")[2]
+        short = path.with_name(f".{path.name}.short")
+        short.write_bytes(end)
+        short.replace(path)
+
+
 def _holds(path: Path, data: bytes, mode: int) -> bool:
     try:
         return path.read_bytes() == data and path.stat().st_mode & 0o777 == mode

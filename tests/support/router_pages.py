@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import urllib.error
 import urllib.request
+
+from tests.support.router import eventually
 
 
 def read(router: str, path: str, token: str = "") -> str:
@@ -17,4 +20,11 @@ def check_pages(router: str, instances: set[str], token: str = "") -> None:
     assert "<html" in read(router, "/view/stack", token)
     listed = json.loads(read(router, "/server_instances", token))
     assert {one["config_path"] for one in listed} == instances, listed
-    assert "mcqa is ready" in read(router, "/view/api/stack/logs/mcqa-1", token)
+    eventually(lambda: _shows_the_log(router, token))  # from another machine it comes later
+
+
+def _shows_the_log(router: str, token: str) -> bool:
+    try:
+        return "mcqa is ready" in read(router, "/view/api/stack/logs/mcqa-1", token)
+    except urllib.error.HTTPError:
+        return False

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from gym.console.stack.log_tails import SUFFIX, TAIL_BYTES
+from gym.files import append_end
 from gym.wire.stack_names import CONSOLE
 
 FLUSH_SECONDS: Final = 0.3
@@ -76,18 +77,4 @@ class LogReceiver(asyncio.DatagramProtocol):
         """A full disk ends no console: the engine still has the logs."""
         for name, text in texts.items():
             with suppress(OSError):
-                append_end(self._folder / f"{name}{SUFFIX}", text)
-
-
-def append_end(path: Path, text: bytes) -> None:
-    """A file that has grown to twice what is shown of it loses its beginning."""
-    with path.open("ab") as file:
-        file.write(text)
-        size = file.tell()
-    if size > 2 * TAIL_BYTES:
-        with path.open("rb") as file:
-            file.seek(size - TAIL_BYTES)
-            end = file.read().partition(b"\n")[2]
-        short = path.with_name(f".{path.name}.short")
-        short.write_bytes(end)
-        short.replace(path)
+                append_end(self._folder / f"{name}{SUFFIX}", text, TAIL_BYTES)

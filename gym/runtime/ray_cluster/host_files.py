@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import orjson
 import yaml
 
-from gym.files import write_atomically
+from gym.files import append_end, write_atomically
 from gym.labels import HEADER_PEER
 from gym.plan.model import Plan
 from gym.render.console_document import console_document
@@ -18,6 +20,7 @@ from gym.wire.discovery import Discovery
 from gym.wire.stack_notes import REPLICAS, ReplicaNote, ReplicaNotes
 
 PEER = "gym-peer"
+LOG_BYTES = 512 * 1024  # of each replica's log, for the console
 
 
 def write_first_files(order: HostOrder) -> Home:
@@ -50,6 +53,15 @@ def write_state(order: HostOrder, home: Home, state: StackState) -> None:
             for one in state.replicas
         }
         write_atomically(home.notes / REPLICAS, ReplicaNotes(notes).model_dump_json())
+
+
+def write_log(home: Home, replica: str, text: str, *, fresh: bool) -> None:
+    """For the console to show; a full disk ends nothing."""
+    path = home.log(replica)
+    with contextlib.suppress(OSError):
+        if fresh:
+            path.unlink(missing_ok=True)
+        append_end(path, text.encode("utf-8", "replace"), LOG_BYTES)
 
 
 def discovery_of_state(state: StackState) -> Discovery:

@@ -36,7 +36,7 @@ from gym.runtime.local.specs import (
     service_member,
     service_spec,
 )
-from gym.runtime.ray_cluster.host_files import write_first_files, write_state
+from gym.runtime.ray_cluster.host_files import write_first_files, write_log, write_state
 from gym.runtime.ray_cluster.host_order import HostOrder, StackState, read_host_order, read_state, url_to_address
 from gym.venvs import cache_dir
 
@@ -63,6 +63,8 @@ class ReplicaHost:
             self._state = read_state(message["state"])
             write_state(self._order, self._home, self._state)
             self._told.set()
+        if "log" in message:
+            write_log(self._home, **message["log"])
         if "restart" in message and self._process is not None:
             self._process.restart()
         if "retire" in message:

@@ -47,6 +47,7 @@ class ServerActor:
             "ip": self._node["ip"],
             "node": self._node["node"],
             "generation": generation,
+            "logged": self._logged(),
         }
 
     def tell(self, state: dict[str, Any]) -> None:
@@ -84,6 +85,19 @@ class ServerActor:
         text = whole.decode("utf-8", "replace")
         lines = text.splitlines(keepends=True)
         return begin + len(whole), "".join(lines[-tail:] if tail else []) if offset < 0 else text
+
+    def take_log(self, replica: str, text: str, fresh: bool) -> None:  # noqa: FBT001 (Ray sends it by place)
+        """The console's: what another replica has logged since the last time, or as far as it is of interest."""
+        with self._lock:
+            self._say({"log": {"replica": replica, "text": text, "fresh": fresh}})
+
+    def _logged(self) -> int:
+        """The bytes in its log."""
+        try:
+            size: int = self._log.stat().st_size
+        except OSError:
+            return 0
+        return size
 
     def run(self, words: list[str]) -> tuple[int, bytes]:
         """A command beside the server: its folder, its variables, its environment."""

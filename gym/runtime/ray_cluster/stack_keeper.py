@@ -30,8 +30,10 @@ STEP_SECONDS = 0.4
 SILENT_SECONDS = 1.5  # an actor that answers no look for so long is out of the routes
 LEAVING_SECONDS = 0.5  # between leaving the discovery document and SIGTERM: callers read it again meanwhile
 CONCURRENCY = 16
+LOGS_EACH_STEP = 8  # of a hundred replicas that all write, each is read in five seconds
+LOG_LINES = 1000  # the console is sent at first, as many as it shows
 WANTED = b"wanted"
-VOLATILE = ("uptime_seconds", "spec", "generation")  # no change of the stack
+VOLATILE = ("uptime_seconds", "spec", "generation", "logged")  # no change of the stack
 NOTHING: dict[str, Any] = {"orders": [], "plan": None, "stack": "", "drain_seconds": 30.0}
 
 Order = dict[str, Any]
@@ -57,6 +59,9 @@ class StackKeeper:
         self._unseen: set[str] | None = None  # of those that a keeper before this one made; None: not looked up yet
         self._looks: dict[str, tuple[Any, float]] = {}  # a look that was asked for, and when
         self._seen: dict[str, Seen] = {}
+        self._log_ends: dict[str, int] = {}  # as far as the console has been sent it
+        self._log_reads: dict[str, tuple[Any, bool]] = {}  # what was asked for, and whether from its beginning
+        self._shown_by: int | None = None  # the pid of the console that has the logs
         self._leaving: dict[str, float] = {}  # since when
         self._rolling: set[str] = set()  # these drain and are recreated
         self._drains: dict[str, Any] = {}
@@ -129,6 +134,7 @@ class StackKeeper:
         while not self._ending:
             began = time.monotonic()
             self._try("a step", self._reconcile)
+            self._try("logs", self._carry_logs)
             pause = max(STEP_SECONDS, len(self._actors) / 500)
             time.sleep(max(0.05, pause - (time.monotonic() - began)))
 
@@ -216,7 +222,8 @@ class StackKeeper:
         ready, _ = self._ray.wait([self._drains[id]], timeout=0)
         if ready:
             self._try(id, self._kill, actor)
-            for known in (self._actors, self._seen, self._leaving, self._drains, self._looks, self._restarting):
+            by_id = (self._actors, self._seen, self._leaving, self._drains, self._looks, self._restarting)
+            for known in (*by_id, self._log_ends, self._log_reads):
                 known.pop(id, None)
 
     def _all_made_of(self, orders: dict[str, Order]) -> bool:
@@ -291,6 +298,30 @@ class StackKeeper:
         for id, actor in list(self._actors.items()):
             if self._seen.get(id, {}).get("generation", self._state["generation"]) < self._state["generation"]:
                 actor.tell.remote(self._state)
+
+    def _carry_logs(self) -> None:
+        """What replicas have logged goes to the console, a few of them at a time. Ray keeps all of it."""
+        console, shown_by = self._actors.get("console"), self._seen.get("console", {}).get("pid")
+        if console is None or not shown_by:
+            return
+        if shown_by != self._shown_by:
+            self._shown_by = shown_by
+            self._log_ends.clear()
+            self._log_reads.clear()
+        ends = self._log_ends
+        last = {id: number for number, id in enumerate(ends)}  # the one that was read longest ago is the first
+        read = sorted(self._actors, key=lambda id: last.get(id, -1))
+        grown = [id for id in read if self._seen.get(id, {}).get("logged", 0) != ends.get(id, 0)]
+        for id in [one for one in grown if one not in self._log_reads][: LOGS_EACH_STEP - len(self._log_reads)]:
+            ends[id] = ends.pop(id, -1)
+            self._log_reads[id] = (self._actors[id].read_log.remote(ends[id], LOG_LINES), ends[id] < 0)
+        for id, (ref, fresh) in list(self._log_reads.items()):
+            ready, _ = self._ray.wait([ref], timeout=0)
+            if ready:
+                del self._log_reads[id]
+                ends[id], text = self._ray.get(ref)
+                if text:
+                    console.take_log.remote(id, text, fresh)
 
     def _facts(self, state: dict[str, Any]) -> Any:
         replicas = [

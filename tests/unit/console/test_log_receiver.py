@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 from gym import labels
-from gym.console.stack.log_receiver import MAX_WAITING, LogReceiver, append_end
+from gym.console.stack.log_receiver import MAX_WAITING, LogReceiver
 from gym.console.stack.log_tails import TAIL_BYTES, LogTails
+from gym.files import append_end
 from gym.server.line_copies import CopiedStream, LineSender
 from tests.support.sandbox_broker import until
 
@@ -83,7 +84,7 @@ async def test_a_sender_without_a_name_is_kept_for_later_and_one_that_floods_is_
 def test_a_log_that_grows_keeps_its_end(tmp_path: Path) -> None:
     path = tmp_path / "a-1.log"
     for number in range(200):
-        append_end(path, b"%d %s\n" % (number, b"y" * 10_000))
+        append_end(path, b"%d %s\n" % (number, b"y" * 10_000), TAIL_BYTES)
     assert path.stat().st_size <= 2 * TAIL_BYTES + 20_000
     assert path.read_bytes().splitlines()[-1].startswith(b"199 ")
     assert LogTails(tmp_path).names() == ["a-1"]

@@ -11,7 +11,7 @@ import yaml
 
 from gym.labels import HEADER_PEER
 from gym.runtime.local.specs import DYNAMIC_FILE, DYNAMIC_FOLDER
-from gym.runtime.ray_cluster.host_files import write_first_files, write_state
+from gym.runtime.ray_cluster.host_files import LOG_BYTES, write_first_files, write_log, write_state
 from gym.runtime.ray_cluster.host_order import HostOrder, read_host_order, read_state, url_to_address
 from gym.runtime.status import ReplicaStatus
 from tests.support.stacks import make_service, make_stack
@@ -96,3 +96,15 @@ def test_one_that_is_lost_is_out_of_the_routes(tmp_path: Path) -> None:
 
 def test_an_address_of_version_6_loses_its_brackets() -> None:
     assert url_to_address("http://[::1]:8000") == ("::1", 8000)
+
+
+def test_the_console_keeps_the_end_of_what_a_replica_logs(tmp_path: Path) -> None:
+    home = write_first_files(read_host_order(message(tmp_path, "console"), {}))
+    write_log(home, "mcqa-1", "of its last console\n", fresh=True)
+    write_log(home, "mcqa-1", "one\n", fresh=True)
+    write_log(home, "mcqa-1", "two\n", fresh=False)
+    assert home.log("mcqa-1").read_text() == "one\ntwo\n"
+    for number in range(300):
+        write_log(home, "mcqa-1", f"{number} {'y' * 10_000}\n", fresh=False)
+    assert home.log("mcqa-1").stat().st_size <= 2 * LOG_BYTES + 20_000
+    assert home.log("mcqa-1").read_text().splitlines()[-1].startswith("299 ")

@@ -29,6 +29,7 @@ class Call:
         self._actor, self._verb = actor, verb
 
     def remote(self, *arguments: Any) -> Call:
+        self._asked = arguments
         self._actor.calls.append((self._verb, *arguments))
         return self
 
@@ -39,6 +40,8 @@ class Call:
     def get(self) -> Any:
         if self._actor.dead:
             raise ActorGone("its node died")
+        if self._verb == "read_log":
+            return len(self._actor.log), self._actor.log[max(self._asked[0], 0) :]
         return self._actor.status_now() if self._verb == "status" else None
 
 
@@ -50,6 +53,7 @@ class ClusterActor:
         self.calls: list[Any] = []
         self.silent = self.dead = False
         self.state = "healthy"
+        self.log, self.pid = "", 7
 
     def __getattr__(self, verb: str) -> Call:
         return Call(self, verb)
@@ -67,6 +71,8 @@ class ClusterActor:
             "ip": "10.0.0.1",
             "digest": self.order["digest"],
             "generation": known[-1]["generation"] if known else 0,
+            "pid": self.pid,
+            "logged": len(self.log),
         }
 
 
@@ -192,6 +198,29 @@ def test_a_replica_is_a_detached_actor_of_its_name_that_ray_makes_again(
     assert (options["name"], options["lifetime"], options["max_restarts"]) == ("mcqa-2", "detached", -1)
     until(lambda: all(one.told() for one in cluster.actors.values()))
     assert [one["replica"] for one in cluster.actors["mcqa-1"].told()[-1]["replicas"]] == ["mcqa-1", "mcqa-2"]
+
+
+def test_the_console_is_sent_what_each_replica_logs(keeper: StackKeeper, cluster: SmallCluster) -> None:
+    keeper.want(wanted(*(order(f"mcqa-{one}") for one in range(12)), order("console", instance="console")))
+    until(lambda: set(states(keeper).values()) == {"healthy"})
+    logs: dict[str, str] = {}
+
+    def shown() -> dict[str, str]:
+        logs.clear()
+        for verb, *given in list(cluster.actors["console"].calls):
+            if verb == "take_log":
+                replica, text, fresh = given
+                logs[replica] = text if fresh else logs[replica] + text
+        return logs
+
+    for one in range(12):
+        cluster.actors[f"mcqa-{one}"].log = f"{one} is ready\n"
+    until(lambda: shown() == {f"mcqa-{one}": f"{one} is ready\n" for one in range(12)})
+    cluster.actors["mcqa-3"].log += "more\n"
+    until(lambda: shown()["mcqa-3"] == "3 is ready\nmore\n")
+    cluster.actors["console"].calls.clear()
+    cluster.actors["console"].pid = 8  # another one: it has nothing yet
+    until(lambda: shown().get("mcqa-3") == "3 is ready\nmore\n" and len(shown()) == 12)
 
 
 def test_one_that_gives_no_answer_is_told_to_the_others_as_lost(keeper: StackKeeper, cluster: SmallCluster) -> None:
