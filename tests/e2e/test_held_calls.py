@@ -117,7 +117,7 @@ async def test_the_stack_page_says_which_provider_holds_how_many_calls_back(page
         provider.let_go.set()
         await page.until(f"{HELD} === 0")
         assert provider.refused
-    assert not page.complaints
+        assert not page.complaints  # while its stack is up: later it asks in vain
 
 
 async def test_the_stack_page_says_how_many_calls_wait_for_the_limit_of_the_configuration(
@@ -133,7 +133,7 @@ async def test_the_stack_page_says_how_many_calls_wait_for_the_limit_of_the_conf
         provider.let_go.set()
         await page.until(f"{HELD} === 0 && !{WARNINGS}")
         assert not provider.refused
-    assert not page.complaints
+        assert not page.complaints
 
 
 async def look(page: DrivenPage, stem: Path) -> None:
