@@ -57,7 +57,7 @@ class ProviderConfig(ModelConfig):
 class Model(Server):
     role: ClassVar[str] = "model"
     server_type: ClassVar[str] = "responses_api_models"
-    reads_input: ClassVar[bool] = True  # False: `respond` mostly passes it on, and changes no item of it
+    reads_input: bool = True  # False: `respond` mostly passes it on, and changes no item of it
     takes_policies: bool = False  # calls may name the endpoint that answers them
     sets_cookie: bool = False  # True: callers without a rollout id get a cookie, so their calls can be kept together
     config: ModelConfig

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Final, Literal
 
+import orjson
 from pydantic import Field, SecretStr
 
 from gym.server import Model, ProviderConfig
@@ -32,10 +33,10 @@ class OpenAIConfig(ProviderConfig):
 
 
 class OpenAI(Model):
-    reads_input = False
     config: OpenAIConfig
 
     async def start(self) -> None:
+        self.reads_input = not _is_plain(self.config.extra_body)
         key = self.config.openai_api_key.get_secret_value()
         headers = {"authorization": f"Bearer {key}"} if key else {}
         self.upstream = self.open_upstream(
@@ -125,6 +126,15 @@ class OpenAI(Model):
 
     def _body(self, asked: dict[str, Any]) -> dict[str, Any]:
         return {**self.config.extra_body, **asked, "model": self._model}
+
+
+def _is_plain(fields: dict[str, Any]) -> bool:
+    """orjson writes it; numbers beyond 64 bits need a writer that looks into every item."""
+    try:
+        orjson.dumps(fields)
+    except TypeError:
+        return False
+    return True
 
 
 app = OpenAI.app()

@@ -141,6 +141,20 @@ async def test_a_long_conversation_is_asked_whole_at_each_step(
     assert f"input[{len(talk)}]: an object is needed" in orjson.dumps(refused).decode()
 
 
+async def test_a_configured_number_of_any_size_is_sent_with_each_step_of_a_long_conversation(
+    module: ModuleType,
+) -> None:
+    talk: list[Body] = [{"role": "user", "content": "x" * 5000}]
+    statuses = []
+    async with serving(module, extra_body={"seed": 2**70}) as (provider, ask):
+        for step in range(4):
+            status, _ = await ask("/v1/responses", {"input": talk}, (HEADER_ROLLOUT.encode(), b"one"))
+            statuses.append(status)
+            talk += [items.message(f"{step}")]
+    assert statuses == [200] * 4
+    assert [len(body["input"]) for _, body, _ in provider.asked] == [1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("api", ["responses", "chat"])
 async def test_a_full_context_is_an_incomplete_empty_answer(module: ModuleType, api: str) -> None:
     async with serving(module, upstream_api=api) as (provider, ask):
