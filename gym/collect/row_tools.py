@@ -41,7 +41,7 @@ class RowTools:
     elsewhere: frozenset[str] = frozenset()  # agents that may find the tools by other ways: over MCP
     fill: bool = False  # every row that lists none, whatever it says
     missing: dict[str, None] = field(default_factory=dict)
-    logs: bool = False  # whoever collects in a program, or over HTTP, sees no notices
+    logs: bool = False  # a program that collects, or one over HTTP, sees no notices
 
     def add_to(self, row: dict[str, Any], agent: str) -> bool:
         """Whether the row is another one now. `[]` is a list: of no tools."""

@@ -48,7 +48,7 @@ class DirectBody(asyncio.BufferedProtocol):
         return self._memory.getvalue()  # no copy
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """One byte more than is missing: whoever sends more than a body is noticed at once, as a parser would."""
+        """One byte more than is missing: a peer that sends more than a body is noticed at once, as a parser would."""
         if self._come == self._room:
             self._room = min(self._length + 1, max(FIRST, GROWTH * self._come))
             self._memory.seek(self._room - 1)

@@ -32,7 +32,7 @@ class OpenFiles:
         self._count_callers: Callable[[], int] = int
         self._pools: dict[IdleConnections, None] = {}
         self._waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
-        self._woken = 0  # they were told that something came free, and have not looked yet
+        self._woken = 0  # woken as something came free, and have not looked yet
 
     def bound(self, files: int, count_callers: Callable[[], int]) -> None:
         """By so many files; `count_callers`: the connections that others opened to this process."""

@@ -76,7 +76,7 @@ class PeerHealth:
 
     def __init__(self, *, asks: bool = True, ask_every: float | None = None) -> None:
         self.lost: dict[Peer, float] = {}  # since when
-        self.replied: dict[Peer, float] = {}  # when its last whole reply came: whoever answers others is there
+        self.replied: dict[Peer, float] = {}  # when its last whole reply came: a peer that answers others is there
         self.questions = 0
         self._asks = asks
         self._ask_every = ask_every

@@ -25,7 +25,7 @@ class CallCounts:
     began: int = 0  # those that ended, and those under way: their callers count them so
     failed: int = 0
     buckets: list[int] = field(default_factory=lambda: [0] * (len(EDGES) + 1))
-    instances: int = 1  # that live in this process: its use is told as equal parts of theirs
+    instances: int = 1  # that live in this process: its use is reported as equal parts of theirs
 
     def add(self, seconds: float, status: int) -> None:
         self.buckets[bisect_left(EDGES, seconds)] += 1

@@ -23,7 +23,7 @@ Body = dict[str, Any]
 
 
 class GrownInput(list[Any]):
-    """Items of which the first ones are JSON still. orjson writes those as they came; whoever looks reads them.
+    """Items of which the first ones are JSON still. orjson writes those as they came; who looks at one parses it.
 
     C code that reads a list past its methods finds an `orjson.Fragment` there.
     """

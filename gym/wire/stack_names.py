@@ -39,7 +39,7 @@ def service_name(slug: str, project: str) -> str:
 
 
 def shared_port(instance: str) -> int:
-    """Where an instance listens in a container that it shares. Its name alone decides: whoever joins or leaves, an
+    """Where an instance listens in a container that it shares. Its name alone decides: whichever joins or leaves, an
     old address means this instance or none."""
     return FIRST_SHARED_PORT + int(hashlib.sha256(instance.encode()).hexdigest()[:8], 16) % SHARED_PORTS
 

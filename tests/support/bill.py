@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
-
 from gym.programs import run_program
 from gym.render.bill_of_materials import normal_name
 from gym.runtime.compose.stack_bill import write_bill
@@ -17,6 +14,10 @@ from tests.support.docker import Stand
 
 def check_bill(stand: Stand, lock: Lock, folder: Path) -> None:
     """Of a stack with the server `echo`, which requires six and names the data set rows.jsonl."""
+    # To import its grammars takes 2.5 s of CPU, which each process that collects tests would pay.
+    from cyclonedx.schema import SchemaVersion  # noqa: PLC0415
+    from cyclonedx.validation.json import JsonStrictValidator  # noqa: PLC0415
+
     texts = []
     for name in ("one.json", "two.json"):
         write_bill(stand.home, folder / name, lock, stand.runtime.cache)

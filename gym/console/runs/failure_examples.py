@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-MAX_MESSAGES: Final = 100  # of one kind that are told apart
+MAX_MESSAGES: Final = 100  # of one kind that are counted apart
 MAX_SHOWN: Final = 3
 
 

@@ -74,7 +74,7 @@ class RunFiles:
         self._scan()
 
     def refresh(self, *, whole: bool = False, first: Collection[str] = ()) -> None:
-        """Look at every file; `whole`: return when all is read. `first`: the runs that somebody waits for."""
+        """Look at every file; `whole`: return when all is read. `first`: the runs that a request waits for."""
         with self.lock:
             self._first = frozenset(first) or self._first
             if whole or self._clock() - self._scanned >= SCAN_SECONDS:
