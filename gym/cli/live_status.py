@@ -67,17 +67,23 @@ class _LiveView:
 class _LineReporter:
     def __init__(self, what: str) -> None:
         self.what = what
-        self.last: dict[str, str] = {}
+        self.last: dict[str, ReplicaStatus] = {}
 
     def summary(self) -> str:
-        """`starting stack 'gym': 3 of 5 healthy, not yet mcqa-1 (starting), router (starting)`."""
-        others = [f"{name} ({state})" for name, state in self.last.items() if state != "healthy"]
+        """`starting stack 'gym': 3 of 5 healthy, not yet mcqa-1 (building its image), router (starting)`."""
+        others = [f"{name} ({_word(one)})" for name, one in self.last.items() if one.state != "healthy"]
         counted = f": {len(self.last) - len(others)} of {len(self.last)} healthy" if self.last else ""
         waiting = f", not yet {', '.join(others)}" if others else ""
         return f"{self.what}{counted}{waiting}"
 
     def report(self, status: StackStatus) -> None:
         for one in status.replicas:
-            before, self.last[one.replica] = self.last.get(one.replica, "healthy"), one.state
+            last = self.last.get(one.replica)
+            before, self.last[one.replica] = last.state if last else "healthy", one
             if before != one.state:  # what is well from the beginning is not worth a line
                 console.note(f"{one.replica}: {one.state}" + (f" ({one.detail})" if one.detail else ""), style="")
+
+
+def _word(one: ReplicaStatus) -> str:
+    """A start that is slow says what it does; why a replica is unhealthy has had a line of its own."""
+    return one.detail if one.state == "starting" and one.detail else one.state

@@ -89,13 +89,20 @@ def test_a_command_is_watched_and_called_as_it_is_typed(
     assert ended.value.exit_code == 7
 
 
-def test_a_stack_that_starts_slowly_says_for_whom_it_waits() -> None:
+def test_a_stack_that_starts_slowly_says_for_whom_it_waits_and_what_that_does() -> None:
     reporter = _LineReporter("starting stack 'gym'")
     assert reporter.summary() == "starting stack 'gym'"
-    states = {"mcqa-1": "healthy", "router": "starting"}
     replicas = [
-        ReplicaStatus.read({"instance": name, "replica": name, "type": "router", "implementation": "", "state": state})
-        for name, state in states.items()
+        _replica("mcqa-1", "healthy"),
+        _replica("router", "starting"),
+        _replica("swe-1", "starting", "building its image"),
+        _replica("old-1", "unhealthy", "exit code 1, three lines of its log, and more"),
     ]
-    reporter.report(StackStatus(stack="gym", runtime="local", router="", replicas=tuple(replicas)))
-    assert reporter.summary() == "starting stack 'gym': 1 of 2 healthy, not yet router (starting)"
+    reporter.report(StackStatus(stack="gym", runtime="compose", router="", replicas=tuple(replicas)))
+    waits = "router (starting), swe-1 (building its image), old-1 (unhealthy)"
+    assert reporter.summary() == f"starting stack 'gym': 1 of 4 healthy, not yet {waits}"
+
+
+def _replica(name: str, state: str, detail: str = "") -> ReplicaStatus:
+    fields = {"instance": name, "replica": name, "type": "router", "implementation": "", "state": state}
+    return ReplicaStatus.read({**fields, "detail": detail})
