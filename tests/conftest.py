@@ -24,6 +24,8 @@ let_children_be_interrupted()
 
 TEST_SECONDS = 600.0  # far beyond the slowest: what hangs costs this much, and not the whole run
 LONG_TIMES = 4  # for those that download
+STACKS = {"integration", "e2e", "trainers"}
+COUNTED = "COVERAGE_PROCESS_CONFIG"  # by it a process that a test starts counts its lines as well
 
 collect_ignore = ["support/upstream_tree"]  # its tests run in the environment of the servers they belong to
 
@@ -39,6 +41,18 @@ def pytest_collection_finish() -> None:
     """9,000 tests and what they import live until the end: a collection that looks at them again takes a second."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """To begin to count its lines costs a process 0.25 s of CPU, and a stack is many. So what is counted is what unit
+    tests reach, with all that they start, and what the other tests run in their own process."""
+    counted = os.environ.pop(COUNTED, None) if STACKS & set(item.path.parts) else None
+    try:
+        return (yield)
+    finally:
+        if counted is not None:
+            os.environ[COUNTED] = counted
 
 
 @contextmanager
