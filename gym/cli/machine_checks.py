@@ -25,6 +25,7 @@ from gym.runtime.stack_list import list_stacks
 from gym.venvs import cache_dir
 
 GIGABYTE = 2**30
+HERE = ("local", "compose")  # where a stack's router has a port of this machine
 MANY_FILES = 22_000  # for the 10,000 rollouts at once that one collector may have
 
 
@@ -165,9 +166,10 @@ def check_port(port: int = ROUTER_PORT) -> MachineFinding:
     try:
         listen_for_router("127.0.0.1", port).close()
     except GymError as error:
-        return MachineFinding(
-            "warn", f"port {port}", error.what, "gym down, if it is a stack of yours; else gym up --port 0"
-        )
+        mine = [one for one in list_stacks().stacks if one.port == port and one.runtime in HERE and not one.lost]
+        if mine:
+            return MachineFinding("ok", f"port {port}", f"of your stack {mine[0].stack} in {mine[0].folder}")
+        return MachineFinding("warn", f"port {port}", error.what, "gym up --port 0, or end what has it")
     return MachineFinding("ok", f"port {port}", "free")
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import resource
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gym.cli import machine_checks
+from gym.runtime.stack_list import FoundStack, StackList
 
 
 def test_a_port_in_use_is_found_with_its_holder() -> None:
@@ -21,6 +23,19 @@ def test_a_port_in_use_is_found_with_its_holder() -> None:
     assert taken.level == "warn"
     assert str(os.getpid()) in taken.found
     assert "--port 0" in taken.fix
+
+
+def test_a_port_of_one_s_own_stack_is_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        mine = FoundStack("eval", tmp_path / ".gym" / "eval", "local", port)
+        monkeypatch.setattr(machine_checks, "list_stacks", lambda: StackList((mine,)))
+        assert machine_checks.check_port(port) == ("ok", f"port {port}", f"of your stack eval in {tmp_path}", "")
+        gone = replace(mine, lost=True)
+        monkeypatch.setattr(machine_checks, "list_stacks", lambda: StackList((gone,)))
+        assert machine_checks.check_port(port).level == "warn"
 
 
 def test_a_program_that_is_there_is_shown_with_its_version_and_place() -> None:
