@@ -10,19 +10,32 @@ import unicodedata
 
 _BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
 _FILLERS = frozenset("\u115f\u1160\u3164\uffa0")  # letters to Unicode, and nothing to the eye
-_BRACES = re.compile(r"\\boxed\{|[{}]")
+BOX = "\\boxed{"
+_RUNS = re.compile(r"\}+|\{+(?:dexob\\)?")  # of braces, in a text from its end
 
 
 def last_boxed(text: str) -> str | None:
-    r"""The content of the last `\boxed{…}` whose braces balance."""
-    opened: list[int] = []  # where each open brace's content begins; negative for braces that open no box
-    last = (-1, -1)
-    for brace in _BRACES.finditer(text):
-        if brace.group() != "}":
-            opened.append(brace.end() if brace.group() != "{" else -1)
-        elif opened and (begin := opened.pop()) > last[0]:
-            last = (begin, brace.start())
-    return text[slice(*last)] if last[0] >= 0 else None
+    r"""The content of the last `\boxed{…}` whose braces balance.
+
+    Read from the end: the first that balances is the last one, and what stands before it is not looked at.
+    """
+    closed: list[tuple[int, int]] = []  # where closing braces stand that close nothing yet, run by run
+    for run in _RUNS.finditer(text[::-1]) if BOX in text else ():
+        begin, end = len(text) - run.end(), len(text) - run.start()
+        if text[begin] == "}":
+            closed.append((begin, end))
+            continue
+        content = begin + len(BOX) if text[begin] == "\\" else 0
+        left = end - begin - (len(BOX) - 1 if content else 0)
+        while left and closed:
+            first, until = closed.pop()
+            taken = min(left, until - first)
+            left -= taken
+            if first + taken < until:
+                closed.append((first + taken, until))
+            if content and not left:
+                return text[content : first + taken - 1]
+    return None
 
 
 def without_blocks(text: str, tag: str) -> str:

@@ -60,37 +60,25 @@ def test_a_saved_stack_runs_without_network_and_outlives_a_restart_of_its_engine
 
 
 def test_a_loaded_stack_starts_with_nothing_but_its_file_and_its_secrets(stand: Stand, tmp_path: Path) -> None:
-    config = "policy_model.responses_api_models.scripted.description=x"
-    stand.up("stateful_counter", overrides=(config,))
-    save_stack(stand.home, tmp_path / "demo.gym")
+    name = "stateful_counter-env-token"
+    stand.up(
+        "stateful_counter", overrides=("stateful_counter.resources_servers.stateful_counter.env={TOKEN: a-value}",)
+    )
+    manifest = save_stack(stand.home, tmp_path / "demo.gym")
     stand.down()
+    assert manifest.secrets == (name,)
+    assert b"a-value" not in (tmp_path / "demo.gym").read_bytes()
     with stand_in(tmp_path / "elsewhere") as other:
         load_stack_file(tmp_path / "demo.gym", other.home)
-        status = other.runtime.start(other.home, {}, other.seen.append, timeout=180)
+        with pytest.raises(UserError, match=name):
+            other.runtime.start(other.home, {}, other.seen.append, timeout=180)
+        status = other.runtime.start(other.home, {name: "another"}, other.seen.append, timeout=180)
+        assert status.healthy
         code, body, _ = call(
             status, "POST", "/s/stateful_counter_simple_agent/run", json.loads(ROWS.read_text().splitlines()[0])
         )
         assert (code, json.loads(body)["reward"]) == (200, 1.0)
         assert not any("building" in one.detail for seen in other.seen for one in seen.replicas)
-
-
-def test_a_saved_stack_that_asks_for_a_secret_says_which(stand: Stand, tmp_path: Path) -> None:
-    stand.up(
-        "mcqa",
-        overrides=(
-            "policy_model.responses_api_models.scripted.value=x",
-            "mcqa.resources_servers.mcqa.env={HF_TOKEN: the-value}",
-        ),
-    )
-    manifest = save_stack(stand.home, tmp_path / "demo.gym")
-    assert manifest.secrets == ("mcqa-env-hf_token",)
-    assert b"the-value" not in (tmp_path / "demo.gym").read_bytes()
-    stand.down()
-    with stand_in(tmp_path / "elsewhere") as other:
-        load_stack_file(tmp_path / "demo.gym", other.home)
-        with pytest.raises(UserError, match="mcqa-env-hf_token"):
-            other.runtime.start(other.home, {}, other.seen.append, timeout=180)
-        assert other.runtime.start(other.home, {"mcqa-env-hf_token": "another"}, other.seen.append, timeout=180).healthy
 
 
 def test_what_is_no_saved_stack_is_refused_in_a_sentence(tmp_path: Path) -> None:

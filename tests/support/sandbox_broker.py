@@ -289,9 +289,12 @@ async def eventually(look: Callable[[], Awaitable[T]], seconds: float = 120.0) -
 async def until(condition: Callable[[], object], seconds: float = 120.0) -> None:
     """Polls: for what another task or process does in its own time."""
     ends = time.monotonic() + seconds
-    while not condition():
+    while True:
+        begun = time.monotonic()
+        if condition():
+            return
         assert time.monotonic() < ends, "it did not come true in time"
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(max(0.01, 4 * (time.monotonic() - begun)))  # seldom, where asking starts a program
 
 
 class BrokerProcess:

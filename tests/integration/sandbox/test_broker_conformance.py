@@ -19,10 +19,13 @@ BEHAVED = tuple(one for one in BEHAVIOURS if not one.name.startswith(OTHERWISE))
 
 
 @pytest.mark.parametrize(
-    ("provider", "image"),
-    [("subprocess", "host"), pytest.param("docker", "python:3.13-slim", marks=pytest.mark.docker)],
+    ("provider", "image", "warm"),
+    [
+        ("subprocess", "host", 0),
+        ("subprocess", "host", 4),
+        pytest.param("docker", "python:3.13-slim", 4, marks=pytest.mark.docker),
+    ],
 )
-@pytest.mark.parametrize("warm", [0, 4])
 async def test_the_suite_passes_over_http(tmp_path: Path, provider: str, image: str, warm: int) -> None:
     with broker_process(tmp_path, provider, grant=GRANT.model_copy(update={"warm": warm})) as broker:
         async with Sandboxes(broker.url, TOKEN) as sandboxes:

@@ -91,7 +91,7 @@ async def test_a_sandbox_that_its_agent_filled_is_worth_nothing_and_says_why(
     async with at_work(harbor, task, "echo 42 > /app/answer.txt") as (caller, _):
         said = ""
         while "is lost" not in said:
-            said = str((await caller.post("/bash", {"command": "head -c 8M /dev/zero >> /app/full"})).body)
+            said = str((await caller.post("/bash", {"command": "head -c 8M /dev/zero > /app/full-$(date +%N)"})).body)
         reply = await caller.post("/verify", {**task, "response": answer()})
     assert (reply.status, reply.body["reward"]) == (200, 0.0), reply.body
     assert "limits.disk" in reply.body["reason"]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gym.wire.answers import (
     balanced_braces,
@@ -32,6 +36,19 @@ LONG = 200_000
 )
 def test_the_last_box_that_closes_counts(text: str, content: str | None) -> None:
     assert last_boxed(text) == content
+
+
+@given(st.lists(st.sampled_from(["{", "}", "\\boxed{", "\\boxed", "boxed{", "\\", "x"]), max_size=20).map("".join))
+def test_a_box_closes_where_its_braces_balance(text: str) -> None:
+    opened: list[int] = []
+    boxes: list[tuple[int, int]] = []
+    for sign in re.finditer(r"\\boxed\{|[{}]", text):
+        if sign.group() != "}":
+            opened.append(sign.end() if len(sign.group()) > 1 else -1)
+        elif opened:
+            boxes.append((opened.pop(), sign.start()))
+    begin, end = max(boxes, default=(-1, -1))
+    assert last_boxed(text) == (text[begin:end] if begin >= 0 else None)
 
 
 @pytest.mark.parametrize(
