@@ -6,18 +6,43 @@ import hmac
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from gym.broker.egress.config import EgressConfig
 from gym.broker.errors import RequestRefused
 from gym.errors import UserError
 from gym.labels import ENV_SANDBOX_CONFIG
-from gym.wire.sandbox import OPERATOR, Grant, ProviderName, share_key
+from gym.wire.sandbox import HOST, OPERATOR, Grant, ProviderName, Size, share_key
 
 ENV_FILE: Final = ENV_SANDBOX_CONFIG
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class EgressConfig(BaseModel):
+    """`settings.egress`, of the gate of `network: {allow: [...]}`. By default nothing private opens."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ports: tuple[Port, ...] = (80, 443)
+    """The ports that can be reached outside."""
+    private: tuple[Annotated[str, Field(pattern=HOST)], ...] = ()
+    """Names or addresses that may lead to this machine or the networks around it, such as a mirror of packages.
+
+    A grant has to name them as well."""
+    total: int = Field(default=20_000, ge=1)
+    """Connections and questions of one sandbox in its life."""
+    max_bytes: Size = 16 << 30
+    """Bytes of one sandbox, both ways together."""
+    head_bytes: int = Field(default=32 << 10, ge=1 << 10)
+    """The longest head of a request, or of a TLS greeting."""
+    head_seconds: float = Field(default=15.0, gt=0)
+    """How long it may take to come."""
+    connect_seconds: float = Field(default=10.0, gt=0)
+    """How long a connection outwards may take."""
+    idle_seconds: float = Field(default=300.0, gt=0)
+    """A connection on which nothing moves for so long is closed."""
 
 
 class BrokerSettings(BaseModel):
@@ -72,7 +97,6 @@ class BrokerSettings(BaseModel):
     options: dict[str, Any] = Field(default_factory=dict)
     """The provider's own."""
     egress: EgressConfig = EgressConfig()
-    """The gate of `network: {allow: [...]}`, below."""
 
 
 class InstanceAccess(BaseModel):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +28,6 @@ from gym.broker.restart_rules import (
 )
 from gym.errors import GymError
 from gym.files import write_atomically
-from gym.server.waiting import wait_for_event
 from gym.wire.wanted import Beat, read_wanted, read_work
 
 PROJECT: Final = "com.docker.compose.project"
@@ -102,7 +101,9 @@ class ContainerRestarter:
             except (GymError, ValueError, KeyError, TypeError) as error:
                 log.warning("an ended container could not be restarted: %s", error)
                 pause = SOON_SECONDS
-            await wait_for_event(self._news, pause)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._news.wait()
 
     async def _look(self, engine: EngineClient) -> float:
         """Seconds until the next look is worth while, if no event comes before."""

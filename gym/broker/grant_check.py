@@ -9,12 +9,12 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from gym.broker.egress.rules import EgressRules
 from gym.broker.errors import RequestRefused
 from gym.broker.providers.docker.dockerfile_sources import read_sources
 from gym.broker.providers.docker.image_name import covers, parse_reference
+from gym.wire.addresses import is_address
 from gym.wire.sandbox import Build, Grant, Limits, Network, SandboxSpec, show_size
 
 KERNEL_PATHS: Final = ("/proc", "/sys", "/dev", "/.gym")
@@ -77,6 +77,27 @@ REASONS: Final[Mapping[str, str]] = {
     "id": "ids are given by the broker",
     "container": "only sandboxes of this stack can be named, by their id",
 }
+
+
+class EgressRules(NamedTuple):
+    """What one phase of a sandbox may reach. `everything` is the phase that was granted the internet."""
+
+    hosts: tuple[str, ...] = ()
+    everything: bool = False
+
+    @classmethod
+    def of(cls, network: Network) -> EgressRules:
+        return cls(network.allow, network.access == "internet")
+
+    def allows(self, host: str) -> bool:
+        return bool(host) and (self.everything or any(fits(host, pattern) for pattern in self.hosts))
+
+
+def fits(host: str, pattern: str) -> bool:
+    """`*.example.org` is every name below example.org, and not example.org itself."""
+    if pattern.startswith("*."):
+        return not is_address(host) and host.endswith(pattern[1:]) and len(host) > len(pattern) - 1
+    return host == pattern
 
 
 def explain_extra(body: Any) -> str | None:

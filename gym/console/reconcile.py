@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,6 @@ from gym.http.dial import parse_url
 from gym.http.pool import HttpClient
 from gym.render.routes import next_discovery, router_text
 from gym.render.wanted_stack import Leavers, Sight, discovery_of
-from gym.server.waiting import wait_for_event
 from gym.wire.discovery import Discovery
 from gym.wire.route_files import read_discovery, write_routes
 from gym.wire.stack_names import PORT
@@ -60,7 +60,9 @@ class Reconciler:
             while True:
                 health.changed.clear()
                 self._note(await self._tried(health))
-                await wait_for_event(health.changed, LOOK_SECONDS)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        await health.changed.wait()
         finally:
             await health.aclose()
             await client.aclose()

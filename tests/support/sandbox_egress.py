@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gym.broker.egress.config import EgressConfig
+from gym.broker.config import EgressConfig
+from gym.broker.egress.destinations import EgressDenied
 from gym.broker.egress.gate import RelayEgressGate
-from gym.broker.egress.rules import EgressDenied
 
 GOOD, ALSO, BAD = "good.example", "also.example", "bad.example"
 HERE = (GOOD, ALSO)  # both lead to loopback, which the operator of these tests opens for them by name

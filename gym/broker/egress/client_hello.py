@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from gym.broker.egress.rules import EgressDenied
+from gym.broker.egress.destinations import EgressDenied
 
 HANDSHAKE: Final = 22
 CLIENT_HELLO: Final = 1

@@ -13,9 +13,10 @@ import logging
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gym.broker.egress.config import EgressConfig
+from gym.broker.config import EgressConfig
+from gym.broker.egress.destinations import resolve_name
 from gym.broker.egress.gateway import AuditNote, Gateway, Resolve
-from gym.broker.egress.rules import EgressRules, resolve_name
+from gym.broker.grant_check import EgressRules
 from gym.broker.provider import Channel, EgressSettings, Process, Tags
 from gym.sandbox.relay import ADDRESS, LISTEN_PORTS, PROXY, PROXY_PORT, Relay, relay_argv
 from gym.wire.failures import RolloutError

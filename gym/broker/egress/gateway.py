@@ -8,12 +8,13 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from gym.broker.config import EgressConfig
 from gym.broker.egress import dns
 from gym.broker.egress.client_hello import ClientHello, read_hello
-from gym.broker.egress.config import EgressConfig
+from gym.broker.egress.destinations import EgressDenied, choose_addresses, resolve_name
 from gym.broker.egress.request_head import Body, HttpRequest, read_request
-from gym.broker.egress.rules import EgressDenied, EgressRules, choose_addresses, resolve_name
 from gym.broker.egress.tunnel import BufferedReader, ByteStream, Tunnel, dial
+from gym.broker.grant_check import EgressRules
 from gym.broker.provider import Tags
 from gym.sandbox.relay import ADDRESS, DNS_STREAM, HTTP, PROXY, TLS, ConnectionLost, RelayConnection
 from gym.wire.addresses import is_address, plain_host

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, NamedTuple
 
-from gym.broker.egress.rules import EgressDenied
+from gym.broker.egress.destinations import EgressDenied
 from gym.wire.addresses import plain_host
 
 TOKEN: Final = re.compile(rb"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")

@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from gym.broker.egress.destinations import EgressDenied
 from gym.broker.egress.request_head import Body
-from gym.broker.egress.rules import EgressDenied
 from gym.http.keepalive import keep_transport_alive
 from gym.sandbox.relay import ConnectionLost
 

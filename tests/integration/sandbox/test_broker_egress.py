@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from gym.broker.config import BrokerConfig
-from gym.broker.egress.config import EgressConfig
+from gym.broker.config import BrokerConfig, EgressConfig
 from gym.broker.egress.gate import RelayEgressGate
 from gym.broker.providers.docker.docker_provider import Docker
 from gym.sandbox.broker_client import Sandbox, Sandboxes

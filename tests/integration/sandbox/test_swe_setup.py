@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from gym.broker.egress.config import EgressConfig
+from gym.broker.config import EgressConfig
 from gym.broker.egress.gate import RelayEgressGate
 from gym.broker.providers.docker.docker_provider import Docker
 from gym.server.testing import Caller

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gym.broker.config import EgressConfig
 from gym.broker.egress import dns
 from gym.broker.egress.client_hello import read_hello
-from gym.broker.egress.config import EgressConfig
+from gym.broker.egress.destinations import EgressDenied, choose_addresses
 from gym.broker.egress.gateway import Gateway, check_hello
 from gym.broker.egress.request_head import read_request
-from gym.broker.egress.rules import EgressDenied, EgressRules, choose_addresses, fits
 from gym.broker.egress.tunnel import OutsideConnection
+from gym.broker.grant_check import EgressRules, fits
 from gym.broker.provider import Tags
 from gym.sandbox.relay import PROXY
 from gym.wire.addresses import is_public, plain_host

@@ -1,14 +1,12 @@
-"""Which names are allowed, and which addresses a name may lead to. Pure, but for `resolve_name`."""
+"""Which addresses a name may lead to, and what is said where it leads elsewhere."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from gym.wire.addresses import is_address, is_own, is_public
-from gym.wire.sandbox import Network
 
 
 class EgressDenied(Exception):
@@ -18,27 +16,6 @@ class EgressDenied(Exception):
         super().__init__(why)
         self.why = why
         self.gateway = gateway
-
-
-class EgressRules(NamedTuple):
-    """What one phase of a sandbox may reach. `everything` is the phase that was granted the internet."""
-
-    hosts: tuple[str, ...] = ()
-    everything: bool = False
-
-    @classmethod
-    def of(cls, network: Network) -> EgressRules:
-        return cls(network.allow, network.access == "internet")
-
-    def allows(self, host: str) -> bool:
-        return bool(host) and (self.everything or any(fits(host, pattern) for pattern in self.hosts))
-
-
-def fits(host: str, pattern: str) -> bool:
-    """`*.example.org` is every name below example.org, and not example.org itself."""
-    if pattern.startswith("*."):
-        return not is_address(host) and host.endswith(pattern[1:]) and len(host) > len(pattern) - 1
-    return host == pattern
 
 
 def choose_addresses(found: Iterable[str], host: str, private: tuple[str, ...]) -> list[str]:
