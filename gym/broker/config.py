@@ -97,6 +97,7 @@ class BrokerSettings(BaseModel):
     options: dict[str, Any] = Field(default_factory=dict)
     """The provider's own."""
     egress: EgressConfig = EgressConfig()
+    """The gate of `network: {allow: [...]}`, below."""
 
 
 class InstanceAccess(BaseModel):

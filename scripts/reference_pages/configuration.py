@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gym import labels
-from gym.broker.config import BrokerSettings
-from gym.broker.egress.config import EgressConfig
+from gym.broker.config import BrokerSettings, EgressConfig
 from gym.config.instance_keys import FACTS
 from gym.config.model import ContainerFacts, Instance, SidecarSpec
 from gym.server.agent import AgentConfig
