@@ -25,6 +25,7 @@ from gym.collect.targets import Targets
 from gym.data.line_source import STDIN, digest_inputs, expand_inputs
 from gym.errors import UserError
 from gym.http.pool import HttpClient
+from gym.http.published_port import PublishedPortDial
 from gym.http.tracing import start_tracing, stop_tracing
 from gym.rare_collections import rare_collections
 from gym.wire.telemetry import COLLECTOR, read_telemetry
@@ -52,7 +53,7 @@ async def collect_rollouts(options: CollectOptions, on_event: OnEvent, stop: Sto
     allow_connections(options.concurrency)
     tally = Tally()
     async with AsyncExitStack() as stack:
-        http = HttpClient()
+        http = HttpClient(dial=PublishedPortDial(options.concurrency))
         stack.push_async_callback(http.aclose)
         targets = Targets(http, options.stack_url, options.token, routed=options.through_router)
         await targets.connect()

@@ -22,6 +22,7 @@ from gym.collect.targets import Targets
 from gym.collect.task_reader import Task, TaskReader, TaskRules
 from gym.errors import ConfigError, InfraError, Problem
 from gym.http.pool import HttpClient
+from gym.http.published_port import PublishedPortDial
 from gym.http.tracing import start_tracing, stop_tracing
 from gym.wire.failures import RolloutError
 from gym.wire.pieces import join_body
@@ -60,7 +61,7 @@ async def collect(
     options = options or AttemptOptions()
     allow_connections(options.concurrency)
     async with AsyncExitStack() as stack:
-        http = HttpClient()
+        http = HttpClient(dial=PublishedPortDial(options.concurrency))
         stack.push_async_callback(http.aclose)
         targets = Targets(http, stack_url, token, routed=options.through_router)
         await targets.connect()
