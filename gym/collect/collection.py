@@ -13,7 +13,7 @@ import uvloop
 from gym.collect.attempts import Attempts
 from gym.collect.collect_options import CollectOptions
 from gym.collect.collector import Collector
-from gym.collect.concurrency import allow_connections, find_tight_agents
+from gym.collect.concurrency import find_tight_agents, make_client
 from gym.collect.events import EXIT_STOPPED, Notice, OnEvent, Summary
 from gym.collect.output_files import OutputFiles, open_output
 from gym.collect.row_tools import tools_of_stack
@@ -24,8 +24,6 @@ from gym.collect.tally import Tally
 from gym.collect.targets import Targets
 from gym.data.line_source import STDIN, digest_inputs, expand_inputs
 from gym.errors import UserError
-from gym.http.pool import HttpClient
-from gym.http.published_port import PublishedPortDial
 from gym.http.tracing import start_tracing, stop_tracing
 from gym.rare_collections import rare_collections
 from gym.wire.telemetry import COLLECTOR, read_telemetry
@@ -50,10 +48,9 @@ async def collect_rollouts(options: CollectOptions, on_event: OnEvent, stop: Sto
     stop = stop or StopSwitch()
     files = expand_inputs(options.inputs)
     _refuse_output_as_input(options.output, files)
-    allow_connections(options.concurrency)
     tally = Tally()
     async with AsyncExitStack() as stack:
-        http = HttpClient(dial=PublishedPortDial(options.concurrency))
+        http = make_client(options.concurrency)
         stack.push_async_callback(http.aclose)
         targets = Targets(http, options.stack_url, options.token, routed=options.through_router)
         await targets.connect()

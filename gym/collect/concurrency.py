@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any, Final
 
 from gym.errors import UserError
+from gym.http.pool import HttpClient
+from gym.http.published_port import PublishedPortDial
 
 _OWN = 64  # descriptors for everything but connections
 _FEW: Final = 256  # rollouts at once that any server has files for
@@ -44,6 +46,12 @@ def allow_connections(concurrency: int) -> None:
             f"{concurrency} rollouts at once need {wanted} open files; this machine allows {hard}",
             f"raise it (ulimit -Hn {wanted}, as root), or use --concurrency {max(soft - _OWN, 1)}",
         ) from error
+
+
+def make_client(concurrency: int) -> HttpClient:
+    """One that holds a connection for each rollout in flight, as far as this machine allows it."""
+    allow_connections(concurrency)
+    return HttpClient(dial=PublishedPortDial(concurrency))
 
 
 async def find_tight_agents(

@@ -12,7 +12,7 @@ from typing import Any
 from gym.collect.attempts import Attempts, TaskResult
 from gym.collect.circuit_breaker import GaveUp
 from gym.collect.collect_options import AttemptOptions
-from gym.collect.concurrency import allow_connections, first_error
+from gym.collect.concurrency import first_error, make_client
 from gym.collect.feed import Feed, Rows, RowsFeed
 from gym.collect.keys import parse_key
 from gym.collect.row_tools import RowTools, tools_of_stack
@@ -22,7 +22,6 @@ from gym.collect.targets import Targets
 from gym.collect.task_reader import Task, TaskReader, TaskRules
 from gym.errors import ConfigError, InfraError, Problem
 from gym.http.pool import HttpClient
-from gym.http.published_port import PublishedPortDial
 from gym.http.tracing import start_tracing, stop_tracing
 from gym.wire.failures import RolloutError
 from gym.wire.pieces import join_body
@@ -59,9 +58,8 @@ async def collect(
     `tools: auto` in a row's parameters stands for the tools of its agent's server.
     """
     options = options or AttemptOptions()
-    allow_connections(options.concurrency)
     async with AsyncExitStack() as stack:
-        http = HttpClient(dial=PublishedPortDial(options.concurrency))
+        http = make_client(options.concurrency)
         stack.push_async_callback(http.aclose)
         targets = Targets(http, stack_url, token, routed=options.through_router)
         await targets.connect()

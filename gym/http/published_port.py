@@ -1,7 +1,7 @@
 """A port that Docker publishes on this machine, where its proxy cannot hold the connections that are asked for.
 
-`docker-proxy` has six files open for each connection, two sockets and two pipes, and it ends for good when it cannot
-open another: from then on the port refuses everybody. Its arguments say which container it stands before, and from this
+`docker-proxy` has six files open for each connection, two sockets and two pipes, and it exits when it cannot open
+another: from then on the port refuses every connection. Its arguments say which container it forwards to, and from this
 machine that container is reached without it.
 """
 
@@ -37,12 +37,15 @@ class PortProxy(NamedTuple):
 class PublishedPortDial(TcpDial):
     """Goes around the proxy where it could not hold so many connections; else, and where that fails, through it."""
 
-    def __init__(self, connections: int, *, proc: Path = Path("/proc"), owner: int = 0) -> None:
-        """`owner`: a proxy of another user's engine stands before a network that is not this machine's."""
+    def __init__(
+        self, connections: int, *, proc: Path = Path("/proc"), owner: int = 0, probe_seconds: float = PROBE_SECONDS
+    ) -> None:
+        """`owner`: a proxy of another user's engine forwards into a network that is not this machine's."""
         self._has_few = connections <= FEW
         self._files_needed = connections * FILES_EACH + OWN
         self._proc = proc
         self._owner = owner
+        self._probe_seconds = probe_seconds
         self._proxies: dict[tuple[str, int], PortProxy] = {}
         self._looked: dict[tuple[str, int], float] = {}
         self._worked: set[bytes] = set()  # arguments of proxies
@@ -56,7 +59,7 @@ class PublishedPortDial(TcpDial):
         if proxy.arguments in self._worked:
             return await super().open(make, container)
         try:
-            async with asyncio.timeout(PROBE_SECONDS):
+            async with asyncio.timeout(self._probe_seconds):
                 opened = await super().open(make, container)
         except OSError:  # TimeoutError is one
             if proxy.arguments not in self._worked:

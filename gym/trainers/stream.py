@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from gym.collect.attempts import Attempts
-from gym.collect.concurrency import allow_connections
+from gym.collect.concurrency import make_client
 from gym.collect.feed import Rows
 from gym.collect.row_tools import RowTools, tools_of_stack
 from gym.collect.targets import Targets
 from gym.collect.task_reader import TaskReader, TaskRules
 from gym.errors import GymError, UserError
-from gym.http.pool import HttpClient
-from gym.http.published_port import PublishedPortDial
 from gym.trainers.blend import Blend, BlendPart, Source, check_sources, to_sources
 from gym.trainers.group_engine import GroupEngine
 from gym.trainers.group_options import GroupOptions, read_options
@@ -199,8 +197,7 @@ class GroupStream:
         if self._engine is not None:
             raise UserError("this stream was opened before", "make another one: it begins with the first row")
         options = self.options
-        allow_connections(options.concurrency)
-        http = HttpClient(dial=PublishedPortDial(options.concurrency))
+        http = make_client(options.concurrency)
         self._exits.push_async_callback(http.aclose)
         targets = Targets(http, self._url, self._token, routed=options.through_router, read=self._look)
         await targets.connect()

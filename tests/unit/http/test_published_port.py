@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -70,7 +71,7 @@ async def connect(dial: PublishedPortDial, port: int) -> None:
 
 
 def dial_of(proc: Path, connections: int = 10_000) -> PublishedPortDial:
-    return PublishedPortDial(connections, proc=proc, owner=os.getuid())
+    return PublishedPortDial(connections, proc=proc, owner=os.getuid(), probe_seconds=60)
 
 
 async def test_what_the_proxy_could_not_hold_goes_to_the_container(tmp_path: Path) -> None:
@@ -99,14 +100,20 @@ async def test_for_few_connections_nothing_is_looked_for(tmp_path: Path) -> None
 
 
 async def test_a_container_that_is_out_of_reach_is_tried_once(tmp_path: Path) -> None:
-    async with listening() as (inside, container):
-        pass  # nobody listens there any more
-    async with listening() as (published, proxy):
-        write_proxy(tmp_path, inside, port=published)
-        dial = dial_of(tmp_path)
-        await connect(dial, published)
-        async with asyncio.timeout(30), await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", inside):
+    container: list[int] = []
+
+    def take(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        container.append(1)
+        writer.close()
+
+    with socket.socket() as inside:
+        inside.bind(("127.0.0.1", 0))  # the port is taken, and refuses until something listens there
+        async with listening() as (published, proxy):
+            write_proxy(tmp_path, inside.getsockname()[1], port=published)
+            dial = dial_of(tmp_path)
             await connect(dial, published)
+            async with await asyncio.start_server(take, sock=inside):
+                await connect(dial, published)
         assert (len(container), len(proxy)) == (0, 2)
 
 
