@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from gym.wire.json_text import write_any_json, write_json
 from gym.wire.pieces import Body, to_body
-from gym.wire.unread import write_pieces
+from gym.wire.unread import holds_unread, write_pieces
 
 SHORT: Final = 16 * 1024  # copying so much twice is faster than a view of it
 ANYTHING = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
@@ -66,8 +66,8 @@ def _write_fields(fields: Mapping[str, Any]) -> bytes:
 
 
 def splice_pieces(body: bytes, fields: Mapping[str, Any], *, keys: Collection[str], end: bytes = b"") -> Body:
-    """`splice`, and `end` behind it; a long one is not put together."""
-    if len(body) < SHORT or not fields or not fields.keys().isdisjoint(keys):
+    """`splice`, and `end` behind it; what is long is not put together, be it the body or arrays in the fields."""
+    if not fields or not fields.keys().isdisjoint(keys) or (len(body) < SHORT and not holds_unread(fields)):
         return splice(body, fields, keys=keys, end=end)
     first, *more = write_pieces(fields, option=ANYTHING)
     brace = len(body.rstrip()) - 1

@@ -168,6 +168,13 @@ def write_pieces(value: Any, *, option: int | None = None) -> list[bytes]:
     return parts
 
 
+def holds_unread(value: Any) -> bool:
+    """Whether `write_pieces` would find an array to leave as it is."""
+    if isinstance(value, list):
+        return any(isinstance(one, UnreadItem) for one in value)
+    return isinstance(value, dict) and any(holds_unread(value[name]) for name in HOLDERS if name in value)
+
+
 def read_all(items: Any) -> Any:
     """The same items, none of them with an unread array."""
     if isinstance(items, list):

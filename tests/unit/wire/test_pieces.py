@@ -61,6 +61,16 @@ def test_pieces_of_a_splice_are_the_splice(space: bytes, fields: dict[str, Any],
         assert join_body(splice_pieces(body, fields, keys=row, end=end)) == splice(body, fields, keys=row) + end
 
 
+def test_an_unread_array_is_a_piece_beside_a_short_row_too() -> None:
+    item = {**large()[0], "prompt_token_ids": [*range(20_000)]}
+    response = read_with_items(orjson.dumps({"output": [item]}), "model")
+    array = response["output"][0].unread["prompt_token_ids"]
+    spliced = splice_pieces(b'{"a":1}', {"response": response}, keys=("a",))
+    assert isinstance(spliced, Pieces)
+    assert any(piece is array for piece in spliced)
+    assert orjson.loads(join_body(spliced)) == {"a": 1, "response": {"output": [item]}}
+
+
 def test_only_a_long_body_is_in_pieces() -> None:
     assert to_body((b"a", memoryview(b"bc")[1:], b"")) == b"ac"
     assert to_body((LONG.encode() + b"x",)) == LONG.encode() + b"x"
