@@ -3,14 +3,15 @@ they are alike. An instance's own `share` wins over it, and for other servers on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from gym.config.nodes import Findings, Node, describe
 from gym.files import own_root
 
 if TYPE_CHECKING:
-    from gym.config.model import Instance
+    from gym.config.model import ContainerFacts
 
 SHARE: Final = "share"
 AGENTS: Final = "responses_api_agents"
@@ -28,7 +29,31 @@ def read_share(tree: Node, findings: Findings) -> bool:
     return node.value is True
 
 
-def apply_share(instances: Sequence[Instance]) -> tuple[Instance, ...]:
+class Sharing(Protocol):
+    """An instance, or the service that a plan makes of it."""
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def implementation(self) -> str: ...
+
+    @property
+    def directory(self) -> Path | None: ...
+
+    @property
+    def image_digest(self) -> str: ...
+
+    @property
+    def container(self) -> ContainerFacts: ...
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None) -> Self: ...
+
+
+S = TypeVar("S", bound=Sharing)
+
+
+def apply_share(instances: Sequence[S]) -> tuple[S, ...]:
     """With `share: true` for those that say nothing and may; which of them are alike is for the plan to see."""
     return tuple(
         one.model_copy(update={"container": one.container.model_copy(update={"share": True})})
@@ -38,7 +63,7 @@ def apply_share(instances: Sequence[Instance]) -> tuple[Instance, ...]:
     )
 
 
-def _is_known_to_share(instance: Instance) -> bool:
+def _is_known_to_share(instance: Sharing) -> bool:
     """Its code keeps nothing outside of its instance: another author's might."""
     kind = instance.type == AGENTS or (instance.type == MODELS and instance.implementation == SCRIPTED)
     ours = instance.directory is not None and instance.directory.is_relative_to(own_root() / "servers")

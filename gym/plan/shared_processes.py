@@ -7,6 +7,7 @@ from typing import Final
 
 from gym.config.model import ContainerFacts
 from gym.config.redaction import redact
+from gym.config.share import SHARE, apply_share
 from gym.plan.digest import digest_value
 from gym.plan.model import Plan, Service
 from gym.plan.slugs import RESERVED, slugify
@@ -16,6 +17,7 @@ from gym.wire.telemetry import KEY as TELEMETRY
 from gym.wire.telemetry import read_telemetry
 
 SHARING: Final = ("compose", "local")
+MANY: Final = 8  # containers fewer are worth a line
 
 
 def share_processes(plan: Plan, secrets: Collection[str] = (), apart: Collection[str] = ()) -> Plan:
@@ -89,6 +91,20 @@ def tell_unshared(plan: Plan, where: str) -> tuple[str, ...]:
     """One line where instances ask to share, and `where`, a runtime or an engine, gives each its own."""
     asking = [one.name for one in plan.services if one.container.share and where not in SHARING]
     return (f"share: not used by {where}, where each instance has its own: {_some(asking)}.",) if asking else ()
+
+
+def tell_sharable(plan: Plan, where: str, secrets: Collection[str] = ()) -> tuple[str, ...]:
+    """One line where `--share` would spare many containers, and nothing says whether to."""
+    if where != "compose" or SHARE in plan.settings:
+        return ()
+    asking = plan.model_copy(update={"services": apply_share(plan.services)})
+    groups = shared_processes(share_processes(asking, secrets)).values()
+    spared = sum(len(members) - 1 for members in groups) - sum(len(one) - 1 for one in shared_processes(plan).values())
+    if spared < MANY:
+        return ()
+    largest = max(groups, key=len)
+    what = f"{len(largest)} {largest[0].implementation} in one"
+    return (f"share: with --share there are {spared} containers fewer, {what}, and a start is quicker.",)
 
 
 def _some(names: list[str]) -> str:

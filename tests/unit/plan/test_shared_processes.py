@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gym.config.model import ContainerFacts, Instance, StackConfig
+from gym.files import own_root
 from gym.plan import Plan, make_plan
 from gym.plan.shared_processes import (
     container_slug,
@@ -13,6 +14,7 @@ from gym.plan.shared_processes import (
     processes_of,
     share_processes,
     shared_processes,
+    tell_sharable,
     tell_shared,
     tell_unshared,
 )
@@ -160,3 +162,19 @@ def test_what_shares_is_told_and_where_nothing_can_that_is_told_too() -> None:
     told = "share: not used by swarm, where each instance has its own: one, two, three and 1 more."
     assert tell_unshared(plan, "swarm") == (told,)
     assert tell_unshared(plan, "compose") == tell_unshared(shared(MCQA, MODEL), "swarm") == ()
+
+
+def test_many_agents_that_could_share_are_told_of_where_nothing_says_whether_to() -> None:
+    ours = {"directory": own_root() / "servers" / "agents" / "simple_agent", "container": ContainerFacts()}
+    agents = [loop(f"agent-{number}", **ours) for number in range(9)]
+    plan = shared(*agents, MCQA, MODEL)
+    assert together(plan) == set()
+    (line,) = tell_sharable(plan, "compose")
+    assert line == "share: with --share there are 8 containers fewer, 9 simple_agent in one, and a start is quicker."
+    assert tell_sharable(plan, "local") == ()  # there it saves little
+    assert tell_sharable(shared(*agents[1:], MCQA, MODEL), "compose") == ()
+    assert tell_sharable(shared(*agents, MCQA, MODEL, share=False), "compose") == ()
+    kept = loop("agent-0", **ours | {"container": ContainerFacts(share=False)})
+    assert tell_sharable(shared(kept, *agents[1:], MCQA, MODEL), "compose") == ()
+    asked = [loop(one.name, **ours | {"container": ContainerFacts(share=True)}) for one in agents]
+    assert tell_sharable(shared(*asked, MCQA, MODEL), "compose") == ()
