@@ -34,8 +34,8 @@ def repair_body(body: bytes) -> bytes:
     return body
 
 
-def lacks(body: bytes, needle: bytes) -> bool:
-    """Whether `needle` is surely not in it. False where it is, and where a long body would have to be searched.
+def quick_find(body: bytes, needle: bytes) -> bool | None:
+    """Whether `needle` is in it; None where a long body would have to be searched.
 
     It goes from one first letter to the next, which takes a twentieth of a search where those are rare, as in arrays of
     numbers: 0.1 ms instead of 2.2 for 3 MB.
@@ -44,8 +44,13 @@ def lacks(body: bytes, needle: bytes) -> bool:
     for _ in range(1 + len(body) // EVERY):
         at = body.find(needle[:1], at + 1)
         if at < 0 or body.startswith(needle, at):
-            return at < 0
-    return len(body) <= SHORT and needle not in body
+            return at >= 0
+    return needle in body if len(body) <= SHORT else None
+
+
+def lacks(body: bytes, needle: bytes) -> bool:
+    """Whether `needle` is surely not in it."""
+    return quick_find(body, needle) is False
 
 
 def read_json(body: bytes) -> Any:

@@ -15,7 +15,7 @@ import orjson
 from pydantic_core import from_json
 
 from gym.wire.failures import FailureKind, RolloutError
-from gym.wire.json_text import lacks, read_json, write_json
+from gym.wire.json_text import quick_find, read_json, write_json
 from gym.wire.token_ids import TRIPLE
 
 MIN_BODY: Final = 16 * 1024  # a shorter one is parsed as fast as it is searched
@@ -122,7 +122,7 @@ class CutBody(NamedTuple):
 
 def cut_arrays(body: bytes) -> CutBody | None:
     """None where there is nothing to cut, or a doubt."""
-    if len(body) < MIN_BODY or lacks(body, _RARE) or _USUAL not in body:
+    if len(body) < MIN_BODY or not _has_field(body):
         return None
     pieces: list[bytes] = []
     arrays: dict[str, bytes] = {}
@@ -197,6 +197,12 @@ def _mark(value: Any, secret: str, arrays: list[bytes]) -> Any:
     if isinstance(value, dict):
         return {**value, **{name: _mark(value[name], secret, arrays) for name in HOLDERS if name in value}}
     return value
+
+
+def _has_field(body: bytes) -> bool:
+    """Whether it is worth looking for arrays. Without the usual one none of the others comes."""
+    found = quick_find(body, _RARE)
+    return _USUAL in body if found is None else found
 
 
 def _find_end(body: bytes, begin: int) -> int:

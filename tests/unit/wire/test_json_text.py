@@ -9,7 +9,7 @@ import orjson
 import pytest
 from pydantic import BaseModel
 
-from gym.wire.json_text import SHORT, lacks, read_json, repair_body, write_any_json, write_json
+from gym.wire.json_text import SHORT, lacks, quick_find, read_json, repair_body, write_any_json, write_json
 
 HALF = "\ufffd"
 
@@ -80,5 +80,7 @@ def test_what_is_there_is_never_said_to_be_lacking(needle: bytes, filler: bytes)
 def test_rare_letters_are_looked_at_one_by_one() -> None:
     body = b"-0.25," * 5 * SHORT + b"Norway"
     assert lacks(body, b"NaN")
-    assert not lacks(body + b"N" * SHORT, b"NaN")  # it would have to be searched
+    assert quick_find(b"NaN" + body, b"NaN") is True
+    assert quick_find(body + b"N" * SHORT, b"NaN") is None  # it would have to be searched
+    assert not lacks(body + b"N" * SHORT, b"NaN")
     assert lacks(b"Nothing and None " * 9, b"NaN")
