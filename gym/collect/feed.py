@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from typing import Protocol
 
@@ -48,12 +49,12 @@ class FileFeed:
         self._eager = eager
         self._loop = asyncio.get_running_loop()
         self._queue = FairQueue()
-        self._ready: asyncio.Queue[None] = asyncio.Queue()  # one for each queued task, and one more at the end
+        self._waiters: deque[asyncio.Future[None]] = deque()  # of workers that found no task
         self._room = threading.Semaphore(_AHEAD + -(-workers // _BATCH))  # batches that the thread may hand over
         self._held_back = 0  # batches that came and for which no other was asked yet
         self._enough = workers + _BATCH  # rows that wait
         self._first: asyncio.Future[None] = self._loop.create_future()
-        self._closed = False
+        self._closed = self._over = False
         self._error: BaseException | None = None
         self.exhausted = False  # the whole input was read
         self._thread = threading.Thread(target=self._read, name="gym-collect-source", daemon=True)
@@ -65,25 +66,24 @@ class FileFeed:
 
     async def take(self) -> Task | None:
         """`finish` what was taken: the next task is one of the agent that has the fewest under way."""
-        await self._ready.get()
-        task = self._queue.take()
-        if task is not None:
-            if self._held_back:
-                self._ask_for_more()
-            return task
-        self._ready.put_nowait(None)  # for the other workers
-        if self._error is not None:
-            raise self._error
-        return None
+        while (task := self._queue.take()) is None:
+            if self._over:
+                if self._error is not None:
+                    raise self._error
+                return None
+            await self._wait()
+        if self._held_back:
+            self._ask_for_more()
+        return task
 
     def finish(self, task: Task) -> None:
         self._queue.finish(task)
 
     def close(self) -> None:
         """No more tasks from now on; what was read ahead is left for another run."""
-        self._closed = True
+        self._closed = self._over = True
         self._queue.clear()
-        self._ready.put_nowait(None)
+        self._wake(len(self._waiters))
         self._room.release()
 
     async def aclose(self) -> None:
@@ -116,16 +116,33 @@ class FileFeed:
 
     # In the event loop.
 
+    async def _wait(self) -> None:
+        waiter = self._loop.create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if not waiter.cancelled():
+                self._wake(1)  # what it was woken for is there for another
+            raise
+
+    def _wake(self, count: int) -> None:
+        while count > 0 and self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                count -= 1
+
     def _deliver(self, batch: list[Task | Problem]) -> None:
-        go_on = True
+        go_on, came = True, self._queue.rows
         for item in batch:
             if not isinstance(item, Task):
                 go_on = self._on_problem(item) and go_on
             elif go_on and not self._closed:
                 self._queue.put(item)
-                self._ready.put_nowait(None)
         if not go_on:
             self.close()
+        self._wake(self._queue.rows - came)
         self._held_back += 1
         self._ask_for_more()
         self._start_is_over()
@@ -141,7 +158,8 @@ class FileFeed:
     def _end(self, error: BaseException | None) -> None:
         self._error = self._error or error
         self.exhausted = error is None and not self._closed
-        self._ready.put_nowait(None)
+        self._over = True
+        self._wake(len(self._waiters))
         self._start_is_over()
 
     def _start_is_over(self) -> None:

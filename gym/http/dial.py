@@ -13,6 +13,7 @@ from gym.http.peer_health import Peer
 
 P = TypeVar("P", bound=asyncio.Protocol)
 DIALS_AT_ONCE: Final = 256
+LENGTH: Final = b"\r\ncontent-type: application/json\r\ncontent-length: "
 
 
 class Endpoint(NamedTuple):
@@ -21,6 +22,7 @@ class Endpoint(NamedTuple):
     port: int
     netloc: bytes
     target: bytes  # path and query
+    posting: bytes  # how the head of a POST begins, up to the number that is its length
 
     @property
     def peer(self) -> Peer:
@@ -94,8 +96,9 @@ def parse_url(url: str) -> Endpoint:
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if any(ord(char) <= 32 or ord(char) > 126 for char in target):
         raise ValueError(f"not a plain URL path: {target!r}")
-    netloc = parts.netloc.rpartition("@")[2]
-    return Endpoint(tls, parts.hostname, parts.port or (443 if tls else 80), netloc.encode("idna"), target.encode())
+    netloc, path = parts.netloc.rpartition("@")[2].encode("idna"), target.encode()
+    posting = b"POST %b HTTP/1.1\r\nhost: %b%b" % (path, netloc, LENGTH)
+    return Endpoint(tls, parts.hostname, parts.port or (443 if tls else 80), netloc, path, posting)
 
 
 @lru_cache(maxsize=1)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections import deque
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from gym.http.connection import Connection, NotSent, Reply
-from gym.http.dial import Dial, DialGate, Endpoint, TcpDial, parse_url
+from gym.http.dial import LENGTH, Dial, DialGate, Endpoint, TcpDial, parse_url
 from gym.http.keepalive import UNACKNOWLEDGED_SECONDS, keep_transport_alive
 from gym.http.open_files import OPEN_FILES, OpenFiles
 from gym.http.peer_health import Peer, PeerHealth, is_vanished
@@ -215,16 +216,21 @@ class HttpClient:
 
 
 def _head(method: str, address: Endpoint, headers: Headers, length: int) -> bytes:
-    lines = [b"%b %b HTTP/1.1\r\nhost: %b" % (method.encode(), address.target, address.netloc)]
-    if length or method != "GET":
-        lines.append(b"content-type: application/json\r\ncontent-length: %d" % length)
-    for name, value in headers:
-        line = b"%b: %b" % (name, value)
-        if b"\r" in line or b"\n" in line:
-            raise ValueError(f"line break in header {name!r}")
-        lines.append(line)
-    lines.append(b"\r\n")
-    return b"\r\n".join(lines)
+    if method == "POST":
+        begin = b"%b%d" % (address.posting, length)
+    else:
+        begin = b"%b %b HTTP/1.1\r\nhost: %b" % (method.encode(), address.target, address.netloc)
+        if length or method != "GET":
+            begin += b"%b%d" % (LENGTH, length)
+    lines = [b"\r\n%b: %b" % header for header in headers]
+    text = b"".join(lines)
+    if text.count(b"\r") + text.count(b"\n") != 2 * len(lines):
+        raise ValueError(f"line break in header {_broken(headers)!r}")
+    return b"%b%b\r\n\r\n" % (begin, text)
+
+
+def _broken(headers: Headers) -> bytes:
+    return next((name for name, value in headers if re.search(rb"[\r\n]", name + value)), b"")
 
 
 async def _acquire(gate: asyncio.Semaphore, address: Endpoint, timeout: float | None) -> float:

@@ -144,6 +144,32 @@ async def test_an_error_of_the_source_is_raised_by_the_next_take() -> None:
     await feed.aclose()
 
 
+async def test_workers_that_wait_get_the_rows_of_a_slow_source_even_where_one_of_them_is_cancelled() -> None:
+    go_on = threading.Semaphore(0)
+
+    def source() -> Iterator[Task]:
+        for number in range(3):
+            go_on.acquire()
+            yield task(number)
+
+    feed = FileFeed(source(), lambda problem: True, workers=3, eager=True)
+    go_on.release()
+    await feed.start()
+    assert await feed.take() == task(0)
+    first, second, third = (asyncio.create_task(feed.take()) for _ in range(3))
+    await asyncio.sleep(0)
+    go_on.release()
+    while not feed._queue.rows:  # the first is woken for it
+        await asyncio.sleep(0)
+    first.cancel()
+    assert await second == task(1)
+    go_on.release()
+    assert await third == task(2)
+    assert await feed.take() is None
+    assert first.cancelled()
+    await feed.aclose()
+
+
 async def test_a_closed_feed_is_empty_even_while_its_source_waits() -> None:
     gate = threading.Event()
 
