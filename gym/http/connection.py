@@ -27,7 +27,10 @@ class Reply(NamedTuple):
     body: bytes
 
     def header(self, name: bytes) -> bytes | None:
-        return next((value for key, value in self.headers if key == name), None)
+        for key, value in self.headers:
+            if key == name:
+                return value
+        return None
 
 
 class Connection(asyncio.Protocol):
