@@ -25,7 +25,7 @@ from gym.runtime.compose.compose_errors import ServiceNotReady, explain
 from gym.runtime.compose.containers import PROJECT, Container, list_containers, observed
 from gym.runtime.compose.layout import Layout, State, override_files, write_first_routes
 from gym.runtime.compose.teardown import GRACE_SECONDS, hand_over_sandboxes, restart_containers, stop_containers
-from gym.runtime.compose.wait import StackHealth, wait_until_healthy
+from gym.runtime.compose.wait import StackHealth, wait_for_routes, wait_until_healthy
 from gym.runtime.compose.work import Working, alone_with_compose
 from gym.runtime.signals import ignore_interrupts
 from gym.runtime.status import OnStatus, StackStatus
@@ -63,7 +63,7 @@ class Converger:
         elif not before:
             write_first_routes(self.layout, plan)
             self._compose_up(watch, state, new=True)
-        return self.wait(watch, frozenset(one.name for one in watch.containers()))
+        return self.wait(watch, frozenset(one.name for one in watch.containers()), new=not before)
 
     def restart(self, watch: StackHealth, chosen: list[Container]) -> StackStatus:
         """See `restart_alone`; then until all of the stack is healthy."""
@@ -82,9 +82,18 @@ class Converger:
                 self._leave(())
                 self.wait(watch, frozenset(one.name for one in group))
 
-    def wait(self, watch: StackHealth, expected: frozenset[str]) -> StackStatus:
-        """The routes follow by themselves."""
-        return wait_until_healthy(watch, expected, self.on_status, lambda _: None, timeout=self.timeout)
+    def wait(self, watch: StackHealth, expected: frozenset[str], *, new: bool = False) -> StackStatus:
+        """The routes follow by themselves. Of a stack that is not `new` the router may still read those from before a
+        replacement, and after them those that the console wrote while the successor did not answer yet."""
+        status = wait_until_healthy(watch, expected, self.on_status, lambda _: None, timeout=self.timeout)
+        routed = {one.name for one in watch.plan.services}
+        seats = [seat for one in watch.containers() if one.name in expected for seat in one.seats]
+        there = [] if new else [seat for seat in seats if seat.instance in routed]
+        deadline = time.monotonic() + FOLLOW_SECONDS
+        while not {one.url for one in there} <= self._routed() and time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS / 6)
+        wait_for_routes(watch, {one.instance for one in there}, deadline)
+        return status
 
     def _change(self, watch: StackHealth, state: State, before: list[Container], stale: list[Container]) -> None:
         """What has to go gets no new sessions, then drains; of several replicas the second half goes first."""

@@ -1,4 +1,4 @@
-"""Of several replicas the last one that is routed does not leave before another one is."""
+"""Of several replicas the last one that is routed leaves once another one is; a change is over once all are."""
 
 from __future__ import annotations
 
@@ -9,15 +9,21 @@ from typing import Any, cast
 import pytest
 
 from gym import labels
+from gym.config.model import StackConfig
+from gym.plan import Service, make_plan
 from gym.runtime.compose import converge
 from gym.runtime.compose.containers import Container
 from gym.runtime.compose.converge import Converger
 from gym.runtime.compose.layout import Layout
+from gym.runtime.compose.wait import StackHealth
 from gym.runtime.compose.work import Working
+from gym.runtime.status import StackStatus
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView
 from gym.wire.stack_names import CONSOLE
+from tests.support.plans import instance
 
 OLD, NEW = "stack-echo-1", "stack-echo-2"
+HEALTHY = StackStatus(stack="stack", runtime="compose", router="http://127.0.0.1:8000", replicas=())
 
 
 def container(name: str, service: str = "echo", health: str = "healthy") -> Container:
@@ -83,3 +89,46 @@ def test_a_console_without_replicas_holds_nothing_up_for_ever(stack: Stack, monk
     stack.retire(container(NEW))
     assert stack.routed_then == {OLD}
     assert stack.routed == set()
+
+
+class Watch:
+    """All containers are healthy to the engine; the router answers for what was listed when it was asked."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.stack = stack
+        self.asked: list[set[str]] = []
+        self.plan = make_plan(StackConfig(instances=(instance("echo"),)))
+        self.router = self
+
+    def containers(self) -> list[Container]:
+        return [container(OLD), container("postgres", "postgres"), container("console", CONSOLE)]
+
+    def is_routed(self, service: Service) -> bool:
+        self.asked.append(set(self.stack.routed))
+        return len(self.asked) > 1
+
+
+@pytest.mark.parametrize("new", [False, True])
+def test_what_was_replaced_is_waited_for_until_the_console_and_the_router_know_it(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch, new: bool
+) -> None:
+    monkeypatch.setattr(converge, "wait_until_healthy", lambda *_, **__: HEALTHY)
+    monkeypatch.setattr(converge, "FOLLOW_SECONDS", 60.0)
+    stack.route()
+    later = threading.Timer(0.3, stack.route, (OLD,))
+    later.start()
+    watch = Watch(stack)
+    to = Converger(cast(Any, None), "", stack.layout, lambda _: None, 60)
+    to.wait(cast(StackHealth, watch), frozenset((OLD, "postgres", "console")), new=new)
+    later.join()
+    assert watch.asked == ([] if new else [{OLD}, {OLD}])  # it was listed, and then the router was asked until it knew
+
+
+def test_a_console_that_never_lists_it_holds_a_change_up_for_a_while_alone(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(converge, "wait_until_healthy", lambda *_, **__: HEALTHY)
+    monkeypatch.setattr(converge, "FOLLOW_SECONDS", 0.1)
+    stack.route()
+    to = Converger(cast(Any, None), "", stack.layout, lambda _: None, 60)
+    assert to.wait(cast(StackHealth, Watch(stack)), frozenset((OLD,))) is HEALTHY
