@@ -73,6 +73,7 @@ async def test_six_views_of_a_stack_that_works_and_then_is_gone(page: DrivenPage
     await fits(page)
     await choose(page, "Environments")
     await follow(page, "name=mcqa")
+    await says(page, "all environments")
     await says(page, "verifier")
     await fits(page)
     await choose(page, "Docs")
@@ -109,6 +110,7 @@ async def look_at_stack(page: DrivenPage, folder: Path) -> None:
 
 async def fits(page: DrivenPage) -> None:
     """Wide or narrow, light or dark: nothing to scroll sideways for, and no number too small to read."""
+    await page.until("document.readyState === 'complete'")
     for width in WIDTHS:
         for dark in (False, True):
             await page.look(width=width, dark=dark)
