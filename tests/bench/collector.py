@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +45,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--many", type=int, default=200_000, help="rows of the long run that shows the memory")
     parser.add_argument("--scan-mb", type=int, default=1000)
-    parser.add_argument("--only", default="cost,memory,flight,many,scan", help="which figures")
+    parser.add_argument("--only", default="cost,memory,flight,many,scan,bytecode", help="which figures")
     parser.add_argument("--child", nargs=5, metavar=("WAY", "URL", "IN", "OUT", "CONCURRENCY"))
     arguments = parser.parse_args()
     if arguments.child:
@@ -63,6 +65,9 @@ def main() -> None:
         if "many" in wanted:
             with fake_agent(constant=REPLY, delay=6.0) as slow:
                 show_many_in_flight(slow, Path(folder))
+        if "bytecode" in wanted and hasattr(sys, "monitoring"):
+            with fake_agent(constant=REPLY, delay=0.05) as slow:
+                show_bytecode(slow, Path(folder))
         if "scan" in wanted:
             show_scan(Path(folder), arguments.scan_mb)
 
@@ -127,6 +132,17 @@ def show_many_in_flight(agent: FakeAgent, folder: Path) -> None:
         f"most in flight {agent.stats()['most']:,}, {found['collect', many]['cpu']:.1f} s CPU in all "
         f"(bare client {found['bare', many]['cpu']:.1f}), connections made included"
     )
+
+
+def show_bytecode(agent: FakeAgent, folder: Path) -> None:
+    """Instructions of the interpreter by file, which other work does not change. Python 3.12 or later."""
+    rows, concurrency = 2000, 100
+    data = write_rows(folder / "counted.jsonl", rows, text=TEXT[:300])
+    ours = run_child("collect-counted", agent.url, data, folder / "counted_out.jsonl", concurrency)
+    bare = run_child("bare-counted", agent.url, data, folder / "counted_bare.jsonl", concurrency)
+    print(f"{sum(ours.values()) / rows:,.0f} instructions a rollout (bare client {sum(bare.values()) / rows:,.0f})")
+    for file, count in sorted(ours.items(), key=lambda one: -one[1])[:20]:
+        print(f"    {count / rows:6.0f}  {file}")
 
 
 def show_scan(folder: Path, megabytes: int) -> None:
@@ -201,7 +217,33 @@ def bare_child(url: str, source: str, output: str, concurrency: int) -> dict[str
     return {"wall": time.perf_counter() - began, "cpu": time.process_time() - cpu, "rss": peak_rss()}
 
 
-CHILDREN = {"collect": collect_child, "aggregate": aggregate_child, "bare": bare_child}
+def counted(child: Callable[[str, str, str, int], object]) -> Callable[[str, str, str, int], dict[str, float]]:
+    """The same, for the number of instructions in each file instead of seconds."""
+
+    def count(*arguments: Any) -> dict[str, float]:
+        counts: Counter[str] = Counter()
+        monitoring = vars(sys)["monitoring"]
+        monitoring.use_tool_id(monitoring.PROFILER_ID, "instructions")
+        monitoring.register_callback(
+            monitoring.PROFILER_ID,
+            monitoring.events.INSTRUCTION,
+            lambda code, offset: counts.update((code.co_filename,)),
+        )
+        monitoring.set_events(monitoring.PROFILER_ID, monitoring.events.INSTRUCTION)
+        child(*arguments)
+        monitoring.set_events(monitoring.PROFILER_ID, 0)
+        return {name.rpartition("/gym/")[2]: float(found) for name, found in counts.items()}
+
+    return count
+
+
+CHILDREN = {
+    "collect": collect_child,
+    "aggregate": aggregate_child,
+    "bare": bare_child,
+    "collect-counted": counted(collect_child),
+    "bare-counted": counted(bare_child),
+}
 
 
 def run_child(way: str, url: str, source: Path, output: Path, concurrency: int) -> dict[str, float]:

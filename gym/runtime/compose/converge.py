@@ -83,8 +83,8 @@ class Converger:
                 self.wait(watch, frozenset(one.name for one in group))
 
     def wait(self, watch: StackHealth, expected: frozenset[str], *, new: bool = False) -> StackStatus:
-        """The routes follow by themselves. Of a stack that is not `new` the router may still read those from before a
-        replacement, and after them those that the console wrote while the successor did not answer yet."""
+        """The routes follow by themselves. After a change (a stack that is not `new`) the router may still have the old
+        routes, and then some from before the new container answered: so until the console lists it as healthy, too."""
         status = wait_until_healthy(watch, expected, self.on_status, lambda _: None, timeout=self.timeout)
         routed = {one.name for one in watch.plan.services}
         seats = [seat for one in watch.containers() if one.name in expected for seat in one.seats]
