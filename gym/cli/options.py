@@ -71,7 +71,7 @@ Share = Annotated[
     bool | None,
     typer.Option(
         "--share/--no-share",
-        help="Agents of one server, such as simple_agent, in one process or container instead of one each.",
+        help="Whether agents of one server share a process or container. Those of ours do if they start together.",
         show_default=False,
     ),
 ]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final, Literal
 
 from gym.plan import Plan, plan_to_text
-from gym.plan.shared_processes import share_processes
 from gym.render.override_changes import check_override, override_changes
 from gym.render.override_file import adapt_override
 from gym.render.render_request import RenderRequest
@@ -40,7 +39,7 @@ def render_plan(
     """The texts of a stack of containers, as `gym up --runtime compose` writes them. `overrides` are of the user's own:
     what they say in words, or as Compose reads them."""
     if target == "traefik":
-        return _traefik(share_processes(plan, secrets), Layout(home.resolve()))
+        return _traefik(ComposeRuntime(overrides).prepare(home, plan, secrets).plan, Layout(home.resolve()))
     if target == "compose":
         return _compose(plan, secrets, home.resolve(), overrides)
     return f"{plan_to_text(plan)}{_in_words(plan, home.resolve(), overrides)}"

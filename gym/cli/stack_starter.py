@@ -15,7 +15,7 @@ from gym.config import StackConfig, collect_secrets
 from gym.errors import NotUp
 from gym.labels import ENV_TOKEN
 from gym.plan import Change, Plan, RouterPlan, changes_to_text
-from gym.plan.shared_processes import tell_sharable, tell_unshared
+from gym.plan.shared_processes import tell_unshared
 from gym.runtime.file_watch import WatchedFiles, watched_folders
 from gym.runtime.protocol import Prepared
 
@@ -42,8 +42,7 @@ class StackStarter(NamedTuple):
             self.profile.begin(home, plan)
         files = WatchedFiles(watched_folders(plan), self.config_files(loaded) if watch else ())
         prepared = self.prepare(loaded, plan)
-        sharing = (*tell_unshared(plan, runtime.name), *tell_sharable(prepared.plan, runtime.name, prepared.secrets))
-        for line in (*prepared.notices, *sharing):
+        for line in (*prepared.notices, *tell_unshared(plan, runtime.name)):
             console.note(line)
         _show_changes(runtime.changes(home, prepared))
         try:

@@ -62,7 +62,7 @@ class LoadRequest:
     roots: tuple[Path, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     strict: bool = False  # every verifier's strict mode, as `strict: true` in a file
-    share: bool | None = None  # agents of one server in one process, as `share: true` in a file
+    share: bool | None = None  # whether agents of one server live in one process, as `share` in a file
     extras: frozenset[str] | None = None  # of the SDK; None: those that are installed here
     without_models: bool = False  # nothing is to be started, so a judge without a name is not a mistake
 
@@ -207,8 +207,9 @@ class _Loading:
         instances = apply_replicas(instances, self._request.replicas, self._findings)
         if read_strict(tree, self._findings):
             instances = apply_strict(instances, self._folders, self._findings)
-        if read_share(tree, self._findings):
-            instances = apply_share(instances)
+        share = read_share(tree, self._findings)
+        if share is not None:
+            instances = apply_share(instances, share)
         settings = {key: plain(node) for key, node in tree.value.items() if key not in {*names, *doubtful}}
         check_service_references(instances, settings, self._findings)
         settings["head_server"] = self._head_server(tree)

@@ -83,7 +83,8 @@ class ContainerFacts(Frozen):
     share: bool | None = None
     """Whether it may live in one process, or one container, with other instances of the same server that may, too.
 
-    They end and restart together. `gym up --share` says it for all agents."""
+    They end and restart together. Agents that come with gym, and the scripted model, do so where nothing is said.
+    `gym up --share` and `--no-share` say it for all of them."""
 
 
 class SidecarHealth(Frozen):

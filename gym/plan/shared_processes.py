@@ -7,9 +7,9 @@ from typing import Final
 
 from gym.config.model import ContainerFacts
 from gym.config.redaction import redact
-from gym.config.share import SHARE, apply_share
+from gym.config.share import is_known_to_share
 from gym.plan.digest import digest_value
-from gym.plan.model import Plan, Service
+from gym.plan.model import Observed, Plan, Service
 from gym.plan.slugs import RESERVED, slugify
 from gym.plan.visible_settings import settings_for
 from gym.wire.stack_names import shared_port
@@ -17,25 +17,44 @@ from gym.wire.telemetry import KEY as TELEMETRY
 from gym.wire.telemetry import read_telemetry
 
 SHARING: Final = ("compose", "local")
-MANY: Final = 8  # containers fewer are worth a line
 
 
-def share_processes(plan: Plan, secrets: Collection[str] = (), apart: Collection[str] = ()) -> Plan:
+def share_processes(
+    plan: Plan,
+    secrets: Collection[str] = (),
+    apart: Collection[str] = (),
+    running: Mapping[str, str] | None = None,
+) -> Plan:
     """`secrets`: the dotted paths of secrets. `apart`: instances with something of their own that no plan knows. Two or
-    more that are alike share; one alone has its own process."""
-    groups: dict[str, list[str]] = {}
+    more that are alike share; one alone has its own process.
+
+    `running`: those that run, each with the process that it shares or "". Who says nothing of sharing stays there: an
+    environment that is added must not replace the process of the others. Who asks for it joins the rest.
+    """
+    running = running or {}
+    groups: dict[tuple[str, str], list[str]] = {}
     for service in plan.services:
-        if service.name not in apart and _may_share(plan, service, secrets):
-            groups.setdefault(_likeness(service), []).append(service.name)
+        stays = service.name in running and service.container.share is None
+        process = running.get(service.name, "") if stays else ""
+        if service.name not in apart and not (stays and not process) and _may_share(plan, service, secrets):
+            groups.setdefault((_likeness(service), process), []).append(service.name)
     taken = {*RESERVED, *(one.slug for one in plan.services), *(one.slug for one in plan.sidecars)}
+    taken |= {container_slug(process) for _, process in groups if process}
     process_of: dict[str, str] = {}
-    for names in map(_with_own_ports, groups.values()):
+    for (_, process), alike in groups.items():
+        names = _with_own_ports(alike)
         if len(names) > 1:
-            process = _process_name(plan, names[0], taken)
+            process = process or _process_name(plan, names[0], taken)
             taken.add(container_slug(process))
             process_of |= dict.fromkeys(names, process)
     services = (one.model_copy(update={"process": process_of.get(one.name, "")}) for one in plan.services)
     return plan.model_copy(update={"services": tuple(services)})
+
+
+def running_processes(former: Plan | None, observed: Observed) -> dict[str, str]:
+    """What `share_processes` asks of a stack that `former` was the plan of: its instances that run."""
+    services = former.services if former else ()
+    return {one.name: one.process for one in services if one.name in observed.services}
 
 
 def processes_of(plan: Plan) -> dict[str, tuple[str, ...]]:
@@ -93,20 +112,6 @@ def tell_unshared(plan: Plan, where: str) -> tuple[str, ...]:
     return (f"share: not used by {where}, where each instance has its own: {_some(asking)}.",) if asking else ()
 
 
-def tell_sharable(plan: Plan, where: str, secrets: Collection[str] = ()) -> tuple[str, ...]:
-    """One line where `--share` would spare many containers, and nothing says whether to."""
-    if where != "compose" or SHARE in plan.settings:
-        return ()
-    asking = plan.model_copy(update={"services": apply_share(plan.services)})
-    groups = shared_processes(share_processes(asking, secrets)).values()
-    spared = sum(len(members) - 1 for members in groups) - sum(len(one) - 1 for one in shared_processes(plan).values())
-    if spared < MANY:
-        return ()
-    largest = max(groups, key=len)
-    what = f"{len(largest)} {largest[0].implementation} in one"
-    return (f"share: with --share there are {spared} containers fewer, {what}, and a start is quicker.",)
-
-
 def _some(names: list[str]) -> str:
     shown = ", ".join(names[:3])
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
@@ -118,7 +123,7 @@ def _may_share(plan: Plan, service: Service, secrets: Collection[str]) -> bool:
     traced = read_telemetry(plan.settings.get(TELEMETRY), {}).on  # spans name their process
     own = service.sandbox is not None or bool(plan.sidecars_of(service.name)) or service.replicas != 1
     return (
-        facts.share is True
+        (is_known_to_share(service) if facts.share is None else facts.share)
         and plain
         and service.launch == "sdk"
         and service.directory is not None

@@ -12,6 +12,7 @@ from gym.plan.model import Plan, Service, Value
 from gym.plan.model_upstreams import FOLDER, takes_upstreams
 from gym.plan.shared_processes import shared_processes
 from gym.render.compose_model import (
+    MEMORY_GB,
     ComposeFile,
     ComposeNetwork,
     ComposeService,
@@ -60,7 +61,7 @@ UPSTREAMS_MOUNT: Final = "/run/gym-upstreams"
 ROUTES: Final = "stack.yml"  # the router's dynamic file
 HOST_ENTRY: Final = (f"{HOST}:host-gateway",)
 USER: Final = "10001:10001"
-MEMORY: Final = "4g"
+MEMORY: Final = f"{MEMORY_GB}g"
 PIDS: Final = 1024
 SECRET: Final = "secret://"
 # For connections of programs that set nothing of their own, the router's among them: a peer that sent nothing

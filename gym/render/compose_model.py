@@ -5,12 +5,13 @@ Field order is the order in the file.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
 Base = Literal["service", "server"]  # the anchors of the file: every service, and those with our health check
+MEMORY_GB: Final = 4  # of a container, for each instance in it
 Duration = Annotated[str, StringConstraints(pattern=r"^(\d+(\.\d+)?(ms|s|m|h))+$")]
 
 

@@ -1,6 +1,6 @@
 """Instances that share a process as one service of the Compose file, each with its name, settings and port. Pure.
 
-What they have in common by the rule of `gym.plan.shared_processes` (image, networks, limits) is taken from the first.
+What they have in common by the rule of `gym.plan.shared_processes` (image, networks) is taken from the first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gym import labels
 from gym.plan.model import Plan, Service
 from gym.plan.model_upstreams import FOLDER, takes_upstreams
 from gym.plan.shared_processes import container_slug, digests_of_processes, shared_processes
-from gym.render.compose_model import ComposeService, Deploy, Healthcheck, Mount
+from gym.render.compose_model import MEMORY_GB, ComposeService, Deploy, Healthcheck, Mount
 from gym.render.compose_settings import launch_text, settings_file
 from gym.wire.server_types import KINDS
 from gym.wire.stack_names import service_name, shared_port
@@ -40,6 +40,7 @@ def shared_service(plan: Plan, process: str, alone: Sequence[ComposeService], pr
             | {labels.ENV_SHARED: SHARED_MOUNT, labels.ENV_REPLICA: container_slug(process)},
             "volumes": (*_common_mounts(first), *_own_mounts(process, members)),
             "extra_hosts": next((one.extra_hosts for one in alone if one.extra_hosts), None),
+            "mem_limit": f"{MEMORY_GB * len(members)}g",
             "deploy": Deploy(replicas=1),
             "healthcheck": Healthcheck(test=("CMD", "gym-healthy", "/healthz", "200", *ports)),
             "labels": {

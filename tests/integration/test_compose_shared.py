@@ -23,7 +23,7 @@ RESOURCES = Path(__file__).parents[2] / "servers" / "resources"
 NAMES = ("mcqa", "simple_weather")
 AGENTS = tuple(f"{name}_simple_agent" for name in NAMES)
 MCQA, WEATHER = "mcqa-simple-agent-1", "simple-weather-simple-agent-1"
-SHARED = ("++share=true", "policy_model.responses_api_models.scripted.latency_seconds=0.1")
+SHARED = ("policy_model.responses_api_models.scripted.latency_seconds=0.1",)
 OPTIONS = AttemptOptions(concurrency=16, timeout=120, max_attempts=8, backoff=0.2)
 ROWS = [
     json.loads(line)
@@ -122,13 +122,27 @@ async def test_of_an_agent_that_is_scaled_the_other_keeps_its_container_and_both
     assert changes == dict.fromkeys(changes, "keep") | {AGENTS[0]: "scale"}
 
 
+async def test_an_environment_that_is_added_has_an_agent_of_its_own_and_replaces_none(stand: Stand) -> None:
+    await asyncio.to_thread(stand.up, *NAMES, overrides=SHARED)
+    before = started(host(stand))
+    more = await asyncio.to_thread(stand.up, *NAMES, "string_match", overrides=SHARED)
+    assert started(host(stand)) == before
+    containers = replicas(more)
+    assert containers[MCQA] == containers[WEATHER] == host(stand)
+    assert containers["string-match-simple-agent-1"] == host(stand, "string-match-simple-agent")
+    prepared = stand.runtime.prepare(stand.home, *stand.plan(*NAMES, "string_match", overrides=("++share=true",)))
+    changes = {one.service: one.action for one in stand.runtime.changes(stand.home, prepared)}
+    assert {name for name, action in changes.items() if action == "replace"} >= {*AGENTS, "string_match_simple_agent"}
+
+
 @pytest.mark.long
 async def test_a_third_agent_joins_and_all_leave_in_mid_run_without_a_rollout_lost_or_doubled(stand: Stand) -> None:
     """Whoever joins or leaves replaces the container: what is in it drains, and what takes longer is retried."""
     up = await asyncio.to_thread(stand.up, *NAMES, overrides=SHARED)
     right = {row: one["reward"] for (row, _), one in (await collected(up, 1)).items()}
     apart = tuple(f"{name}.share=false" for name in AGENTS)
-    for names, overrides in (((*NAMES, "xlam_fc"), SHARED), (NAMES, (*SHARED, *apart)), (NAMES, SHARED)):
+    asked = (*SHARED, "++share=true")
+    for names, overrides in (((*NAMES, "xlam_fc"), asked), (NAMES, (*SHARED, *apart)), (NAMES, asked)):
         seen = await collected(up, 40, partial(stand.up, *names, overrides=overrides))
         assert {key: one["reward"] for key, one in seen.items()} == {key: right[key[0]] for key in seen}
     assert replicas(status_of(stand))[MCQA] == host(stand)

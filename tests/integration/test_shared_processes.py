@@ -15,8 +15,8 @@ import pytest
 from tests.support.cli import GYM, environment, gym
 from tests.support.router import eventually
 
-SHARE = ("mcqa_simple_agent.share=true", "simple_weather_simple_agent.share=true")
-UP = ("up", "mcqa", "simple_weather", "--model", "scripted", "--runtime", "local", "--port", "0", *SHARE)
+SCRIPTED = ("--model", "scripted", "--runtime", "local", "--port", "0")
+UP = ("up", "mcqa", "simple_weather", *SCRIPTED)
 LATENCY = "policy_model.responses_api_models.scripted.latency_seconds"
 MCQA, WEATHER = "mcqa-simple-agent-1", "simple-weather-simple-agent-1"
 REPEATS = 60
@@ -112,6 +112,22 @@ def test_restarts_changes_and_scaling_are_as_they_are_written_down(folder: Path)
     assert apart["mcqa-1"] == before["mcqa-1"]
     gym("rollouts", "simple_weather", "-o", "apart.jsonl", cwd=folder)
     assert lines(folder / "apart.jsonl")
+
+
+def test_environments_that_are_added_replace_no_agent_that_runs_unless_asked_to(folder: Path) -> None:
+    before = pids(folder)
+    added = ("string_match", "structeval")
+    gym(*UP, *added, f"{LATENCY}=0.05", cwd=folder)
+    more = pids(folder)
+    assert more.items() >= before.items()
+    agents = [more[f"{name.replace('_', '-')}-simple-agent-1"] for name in added]
+    assert agents[0] == agents[1] != before[MCQA]
+    wanted = ("mcqa", "simple_weather", *added, "--model", "scripted", f"{LATENCY}=0.05")
+    assert "nothing to change" in gym("render", *wanted, "--diff", cwd=folder).stdout
+    gym(*UP, *added, f"{LATENCY}=0.05", "--share", cwd=folder)
+    joined = pids(folder)
+    assert len({joined[name] for name in joined if name.endswith("-simple-agent-1")}) == 1
+    assert joined["mcqa-1"] == before["mcqa-1"]
 
 
 def test_the_supervisor_that_follows_a_killed_one_finds_both_agents(folder: Path) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gym import labels
-from gym.engine import connect, docker_environ, engine_host, require_engine
+from gym.engine import connect, docker_environ, engine_host, find_engine, require_engine
 from gym.errors import InfraError, NotUp, UserError
 from gym.plan import diff
 from gym.plan.model import Change, Observed, Plan, RouterPlan
-from gym.plan.shared_processes import share_processes, tell_shared
+from gym.plan.shared_processes import running_processes, share_processes, tell_shared
 from gym.render.override_changes import check_override, named_instances, override_changes, tell_stale
 from gym.runtime.compose.choice import check_instances, choose, choose_running
 from gym.runtime.compose.container_logs import follow_logs, read_logs
@@ -102,10 +102,11 @@ class ComposeRuntime:
 
     def prepare(self, home: Path, plan: Plan, secrets: Mapping[str, str]) -> Prepared:
         texts = dict(zip(self.overrides, override_texts(self.overrides), strict=True))
-        project = project_name(plan.stack, home.resolve())
-        plan = share_processes(plan, secrets, apart=named_instances(texts.values(), plan, project))
+        project, layout = project_name(plan.stack, home.resolve()), Layout(home.resolve())
+        apart = named_instances(texts.values(), plan, project)
+        plan = share_processes(plan, secrets, apart, _running_processes(layout))
         check_override(texts, plan, project)
-        facts = read_host_facts(plan, Layout(home.resolve()).build, self.cache)
+        facts = read_host_facts(plan, layout.build, self.cache)
         prepared = prepare(plan, {**secrets, labels.ENV_TOKEN: _given_token(secrets)}, facts)
         prepared = prepared.model_copy(update={"notices": (*prepared.notices, *tell_shared(plan, "container"))})
         return prepared.model_copy(update={"live": find_synced(plan, facts.sources)}) if self.live else prepared
@@ -317,6 +318,15 @@ def _client() -> Iterator[docker.DockerClient]:
     require_engine(compose=False)
     with connect(engine_host()) as client:
         yield client
+
+
+def _running_processes(layout: Layout) -> dict[str, str]:
+    """Nothing runs where there is no engine: a stack is rendered there, too."""
+    former = layout.read_plan()
+    if former is None or isinstance(engine := find_engine(compose=False), InfraError):
+        return {}
+    with connect(engine.host) as client:
+        return running_processes(former, observed(containers_of(client, layout)))
 
 
 def inside_container(id: str, replica: str, words: tuple[str, ...], *, terminal: bool) -> Inside:

@@ -29,10 +29,13 @@ class LocalRuntime:
         return Observed.model_validate(seen["observed"]) if seen else Observed()
 
     def prepare(self, home: Path, plan: Plan, secrets: Mapping[str, str]) -> Prepared:
+        from gym.plan.shared_processes import running_processes  # noqa: PLC0415  (as above)
         from gym.runtime.local.sandbox_provider import read_sandbox_facts  # noqa: PLC0415  (as above)
-        from gym.runtime.local.starting import prepare  # noqa: PLC0415  (as above)
+        from gym.runtime.local.starting import prepare, read_plan  # noqa: PLC0415  (as above)
 
-        return prepare(plan, secrets, read_sandbox_facts(plan))
+        former = read_plan(Home(home.resolve()))
+        running = running_processes(former, self.observe(home)) if former else {}
+        return prepare(plan, secrets, read_sandbox_facts(plan), running)
 
     def changes(self, home: Path, prepared: Prepared) -> tuple[Change, ...]:
         from gym.plan.plan_diff import diff  # noqa: PLC0415  (as above)

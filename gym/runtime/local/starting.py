@@ -10,6 +10,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from gym import labels
 from gym.errors import GymError, NotUp, UserError
 from gym.plan.model import Plan
@@ -87,15 +89,23 @@ def end(home: Path) -> bool:
     return ended > 0
 
 
-def prepare(plan: Plan, secrets: Mapping[str, str], facts: SandboxFacts) -> Prepared:
-    """The provider of sandboxes is all that a plan leaves open here. Pure."""
-    plan = share_processes(plan, secrets)
+def prepare(plan: Plan, secrets: Mapping[str, str], facts: SandboxFacts, running: Mapping[str, str]) -> Prepared:
+    """The provider of sandboxes and the processes that instances share are all that a plan leaves open here. Pure."""
+    plan = share_processes(plan, secrets, running=running)
     notices, live = tell_shared(plan, "process"), tuple(one.name for one in plan.services)
     if plan.sandbox is None:
         return Prepared(plan=plan, secrets=dict(secrets), notices=notices, live=live)
     provider, notice = choose_provider(plan.sandbox, facts)
     chosen = plan.model_copy(update={"sandbox": plan.sandbox.model_copy(update={"provider": provider})})
     return Prepared(plan=chosen, secrets=dict(secrets), notices=(notice, *notices), live=live)
+
+
+def read_plan(home: Home) -> Plan | None:
+    """As it was last applied, without the values of its secrets."""
+    try:
+        return Plan.model_validate_json(home.plan.read_bytes())
+    except (OSError, ValidationError):
+        return None
 
 
 def _apply(home: Home, order: StackOrder, on_status: OnStatus, timeout: float | None, *, fresh: bool) -> StackStatus:

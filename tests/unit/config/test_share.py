@@ -1,4 +1,4 @@
-"""One switch for sharing processes: `--share`, or `share: true` at the top; what an instance says of itself wins."""
+"""Agents of ours share: `--no-share`, or `share: false` at the top, is the switch; what an instance says wins."""
 
 from __future__ import annotations
 
@@ -30,22 +30,30 @@ def together(stack: StackConfig) -> list[list[str]]:
     return [[one.name for one in each] for each in shared_processes(share_processes(make_plan(stack))).values()]
 
 
+AGENTS = [f"{name}_simple_agent" for name in NAMES]
+
+
 def test_the_switch_reaches_agents_and_the_scripted_model_and_no_verifier(tmp_path: Path) -> None:
-    agents = [f"{name}_simple_agent" for name in NAMES]
     assert set(shares(load(tmp_path)).values()) == {None}
-    typed = load(tmp_path, share=True)
-    assert shares(typed) == dict.fromkeys(["policy_model", *agents], True) | dict.fromkeys(NAMES, None)
-    assert together(typed) == [agents]
-    (tmp_path / "env.yaml").write_text("share: true\n")
-    assert load(tmp_path).instances == typed.instances
-    assert set(shares(load(tmp_path, share=False)).values()) == {None}
+    for share in (True, False):
+        typed = load(tmp_path, share=share)
+        assert shares(typed) == dict.fromkeys(["policy_model", *AGENTS], share) | dict.fromkeys(NAMES, None)
+        (tmp_path / "env.yaml").write_text(f"share: {str(share).lower()}\n")
+        assert load(tmp_path).instances == typed.instances
+        (tmp_path / "env.yaml").unlink()
+
+
+@pytest.mark.parametrize(("share", "expected"), [(None, [AGENTS]), (True, [AGENTS]), (False, [])])
+def test_agents_of_ours_share_unless_they_are_told_not_to(
+    tmp_path: Path, share: bool | None, expected: list[list[str]]
+) -> None:
+    assert together(load(tmp_path, share=share)) == expected
 
 
 def test_what_an_instance_says_wins(tmp_path: Path) -> None:
-    agents = [f"{name}_simple_agent" for name in NAMES]
-    assert together(load(tmp_path, OWN, share=True)) == [agents[1:]]
-    assert together(load(tmp_path, *(f"{name}.share=true" for name in agents))) == [agents]
-    assert shares(load(tmp_path, "mcqa.share=true", share=True))["mcqa"] is True
+    assert together(load(tmp_path, OWN)) == together(load(tmp_path, OWN, share=True)) == [AGENTS[1:]]
+    assert together(load(tmp_path, *(f"{name}.share=true" for name in AGENTS), share=False)) == [AGENTS]
+    assert shares(load(tmp_path, "mcqa.share=true", share=False))["mcqa"] is True
 
 
 def test_an_agent_of_another_author_shares_where_it_says_so_itself(tree: ConfigTree) -> None:
@@ -59,7 +67,7 @@ def test_a_share_that_is_no_yes_or_no_is_reported(tree: ConfigTree) -> None:
     assert "share: must be true or false; found text" in problem
 
 
-@pytest.mark.parametrize("share", [None, True])
+@pytest.mark.parametrize("share", [None, True, False])
 def test_a_server_is_told_nothing_of_it(tmp_path: Path, share: bool | None) -> None:
     plan = make_plan(load(tmp_path, share=share))
     assert {one.name: one.digest for one in plan.services} == {

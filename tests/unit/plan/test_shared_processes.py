@@ -8,13 +8,14 @@ import pytest
 from gym.config.model import ContainerFacts, Instance, StackConfig
 from gym.files import own_root
 from gym.plan import Plan, make_plan
+from gym.plan.model import Observed, ObservedService
 from gym.plan.shared_processes import (
     container_slug,
     digests_of_processes,
     processes_of,
+    running_processes,
     share_processes,
     shared_processes,
-    tell_sharable,
     tell_shared,
     tell_unshared,
 )
@@ -164,17 +165,51 @@ def test_what_shares_is_told_and_where_nothing_can_that_is_told_too() -> None:
     assert tell_unshared(plan, "compose") == tell_unshared(shared(MCQA, MODEL), "swarm") == ()
 
 
-def test_many_agents_that_could_share_are_told_of_where_nothing_says_whether_to() -> None:
-    ours = {"directory": own_root() / "servers" / "agents" / "simple_agent", "container": ContainerFacts()}
-    agents = [loop(f"agent-{number}", **ours) for number in range(9)]
-    plan = shared(*agents, MCQA, MODEL)
-    assert together(plan) == set()
-    (line,) = tell_sharable(plan, "compose")
-    assert line == "share: with --share there are 8 containers fewer, 9 simple_agent in one, and a start is quicker."
-    assert tell_sharable(plan, "local") == ()  # there it saves little
-    assert tell_sharable(shared(*agents[1:], MCQA, MODEL), "compose") == ()
-    assert tell_sharable(shared(*agents, MCQA, MODEL, share=False), "compose") == ()
-    kept = loop("agent-0", **ours | {"container": ContainerFacts(share=False)})
-    assert tell_sharable(shared(kept, *agents[1:], MCQA, MODEL), "compose") == ()
-    asked = [loop(one.name, **ours | {"container": ContainerFacts(share=True)}) for one in agents]
-    assert tell_sharable(shared(*asked, MCQA, MODEL), "compose") == ()
+OURS = {"directory": own_root() / "servers" / "agents" / "simple_agent", "container": ContainerFacts()}
+
+
+def ours(name: str, share: bool | None = None) -> Instance:
+    """An instance of the agent that comes with gym."""
+    return loop(name, **OURS | {"container": ContainerFacts(share=share)})
+
+
+def again(running: Plan, *instances: Instance) -> Plan:
+    """A plan for a stack that runs as `running` says."""
+    observed = Observed(services={one.name: ObservedService(digest="", replicas=1) for one in running.services})
+    plan = make_plan(StackConfig(instances=instances, settings={}))
+    return share_processes(plan, running=running_processes(running, observed))
+
+
+def test_agents_of_ours_share_where_nothing_says_whether_to() -> None:
+    theirs = [loop(name, container=ContainerFacts()) for name in ("three", "four")]
+    plan = shared(ours("one"), ours("two"), ours("apart", share=False), *theirs, MCQA, MODEL)
+    assert together(plan) == {("one-1", "two-1")}
+
+
+def test_an_environment_that_is_added_leaves_those_that_run_where_they_are() -> None:
+    alone = shared(ours("one"), MCQA, MODEL)
+    assert together(again(alone, ours("one"), ours("two"), MCQA, MODEL)) == set()
+    first = shared(ours("one"), ours("two"), MCQA, MODEL)
+    more = again(first, ours("three"), ours("one"), ours("four"), ours("two"), MCQA, MODEL)
+    assert {name: replicas for name, replicas in processes_of(more).items() if len(replicas) > 1} == {
+        "simple-agent.shared": ("one-1", "two-1"),
+        "simple-agent.shared-2": ("three-1", "four-1"),
+    }
+    still = again(more, *(ours(name) for name in ("one", "two", "three", "four")), MCQA, MODEL)
+    assert processes_of(still) == processes_of(more)
+    fewer = again(more, ours("three"), ours("four"), ours("one"), MCQA, MODEL)
+    assert set(processes_of(fewer)) == {"one-1", "simple-agent.shared-2", "mcqa-1", "policy-model-1"}
+
+
+def test_who_asks_to_share_joins_the_others_also_while_they_run() -> None:
+    first = shared(ours("one"), ours("two"), MCQA, MODEL)
+    asked = again(first, *(ours(name, share=True) for name in ("one", "two", "three")), MCQA, MODEL)
+    assert together(asked) == {("one-1", "two-1", "three-1")}
+    assert together(again(asked, ours("one", share=False), ours("two"), ours("three"), MCQA, MODEL)) == {
+        ("two-1", "three-1")
+    }
+
+
+def test_of_a_stack_that_is_down_nothing_stays_where_it_was() -> None:
+    former = shared(ours("one"), MCQA, MODEL)
+    assert running_processes(former, Observed()) == running_processes(None, Observed()) == {}

@@ -49,7 +49,7 @@ def test_without_an_engine_it_is_bubblewrap(no_engine: Path) -> None:
 
 
 def test_an_engine_that_answers_is_preferred() -> None:
-    prepared = prepare(asking(), {}, SandboxFacts(bubblewrap=True))
+    prepared = prepare(asking(), {}, SandboxFacts(bubblewrap=True), {})
     assert (provider_of(prepared), prepared.notices) == ("docker", ("sandboxes: docker",))
 
 
