@@ -201,7 +201,7 @@ class Attempts:
         replica.in_flight += 1
         replica.served += 1
         headers += replica.headers
-        deadline = time.monotonic() + _ROUTER_STARTS_SECONDS
+        deadline = 0.0
         try:
             while True:
                 request = self.http.request("POST", replica.run_url, body=body, headers=headers, timeout=self._patience)
@@ -210,6 +210,7 @@ class Attempts:
                     if replica.id and _is_routers_own(reply):
                         self.targets.avoid(replica)
                     return reply
+                deadline = deadline or time.monotonic() + _ROUTER_STARTS_SECONDS
                 if replica.id or time.monotonic() >= deadline:  # other replicas may have one
                     raise NotSent("the router has no route to it")
                 await asyncio.sleep(_ROUTER_RETRY_SECONDS)  # it has just started: no agent has received the row

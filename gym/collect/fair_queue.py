@@ -27,8 +27,10 @@ class FairQueue:
         """None when nothing waits. Call `finish` when the task is done."""
         if not self.rows:
             return None
-        agents = [name for name, tasks in self._waiting.items() if tasks]
-        agent = agents[0] if len(agents) == 1 else min(agents, key=self._turn)
+        if len(self._waiting) == 1:
+            (agent,) = self._waiting
+        else:
+            agent = min((name for name, tasks in self._waiting.items() if tasks), key=self._turn)
         _, task = self._waiting[agent].popleft()
         self._under_way[agent] += 1
         self.rows -= 1

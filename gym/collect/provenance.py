@@ -114,5 +114,7 @@ def differences(
 
 
 def _tokens(usage: Mapping[str, Any]) -> dict[str, int]:
-    counts = {"input": usage.get("input_tokens"), "output": usage.get("output_tokens")}
-    return {name: count for name, count in counts.items() if isinstance(count, int)}
+    read, wrote = usage.get("input_tokens"), usage.get("output_tokens")
+    if isinstance(read, int) and isinstance(wrote, int):
+        return {"input": read, "output": wrote}
+    return {name: count for name, count in (("input", read), ("output", wrote)) if isinstance(count, int)}

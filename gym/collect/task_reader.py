@@ -23,6 +23,9 @@ from gym.wire.metrics import ROLLOUT, TASK
 from gym.wire.policy_endpoint import KEY, URL, mask_key
 
 
+_TASK, _ROLLOUT = (f',"{name}":%d'.encode() for name in (TASK, ROLLOUT))
+
+
 class Task(NamedTuple):
     """One rollout to be done. `raw` is shared by all repeats of a row; `extra` is what this one adds."""
 
@@ -70,6 +73,7 @@ class TaskReader:
         self._done = DoneKeys() if done is None else done
         self._lines = RowIndex()  # by the digest of the text
         self._given = RowIndex()  # by a `_ng_task_index` that the row brought along
+        self._refs: dict[str, bytes] = {}  # by agent: the field for rows that name none
         self.total = 0  # tasks of this shard, done ones included
         self.rows = 0
 
@@ -120,7 +124,7 @@ class TaskReader:
         part, parts = self._rules.shard
         if index % parts != part - 1:
             return []
-        raw, fields = self._prepare(line, row, agent, given)
+        raw, added = self._prepare(line, row, agent, given)
         masked = shown if raw is line.raw else mask_row(raw, secret)
         where = f"{line.file}:{line.number}"
         return [
@@ -129,7 +133,7 @@ class TaskReader:
                 first + repeat,
                 Task(
                     raw,
-                    _extra({TASK: task_index, ROLLOUT: first_rollout + repeat, **fields}, row),
+                    _extra(row, task_index, first_rollout + repeat, added),
                     format_key(digest, first + repeat),
                     agent,
                     task_index,
@@ -144,6 +148,8 @@ class TaskReader:
 
     def _indices(self, row: dict[str, Any], index: int, first: int) -> tuple[int, int]:
         """(`_ng_task_index`, the first `_ng_rollout_index`): what the row brought is honoured."""
+        if TASK not in row and ROLLOUT not in row:
+            return index, first
         task, rollout = _index(row.get(TASK)), _index(row.get(ROLLOUT))
         if task is None:
             row.pop(TASK, None)
@@ -155,21 +161,21 @@ class TaskReader:
         _, counted = self._given.count(task + 1, self._rules.repeats)
         return task, counted
 
-    def _prepare(self, line: Line, row: dict[str, Any], agent: str, given: int) -> tuple[bytes, dict[str, Any]]:
+    def _prepare(self, line: Line, row: dict[str, Any], agent: str, given: int) -> tuple[bytes, bytes]:
         """The row's bytes, untouched unless something in them must go, and what is to be added. `given`: its fields."""
-        raw, fields = line.raw, dict[str, Any]()
+        raw, added = line.raw, b""
         try:
             changed = self._rules.tools.add_to(row, agent)
         except NoTools as error:
             raise bad_line(line, str(error), key=f"{PARAMS}.tools", hint="list them in the row") from None
         if not isinstance(row.get(AGENT_REF), dict):
             row.pop(AGENT_REF, None)
-            fields[AGENT_REF] = {"type": "responses_api_agents", "name": agent}
+            added = self._refs.get(agent) or self._refs.setdefault(agent, _write_ref(agent))
         if self._rules.params:
             row[PARAMS] = {**row[PARAMS], **dict(self._rules.params)}
         if changed or self._rules.params or len(row) != given:  # a field was taken out that its bytes still have
             raw = orjson.dumps(row)
-        return raw, fields
+        return raw, added
 
 
 def secret_of(row: Mapping[str, Any]) -> str:
@@ -213,10 +219,15 @@ def find_agent(row: dict[str, Any], line: Line, rules: TaskRules) -> str:
     raise bad_line(line, "the row names no agent, and the stack has several", key=AGENT_REF, hint=hint)
 
 
-def _extra(fields: dict[str, Any], row: dict[str, Any]) -> bytes:
-    """The end of the body: `,"field":...}` for each field that the row lacks."""
-    missing = {name: value for name, value in fields.items() if name not in row}
-    return b"," + orjson.dumps(missing)[1:] if missing else b"}"
+def _write_ref(agent: str) -> bytes:
+    return b"," + orjson.dumps({AGENT_REF: {"type": "responses_api_agents", "name": agent}})[1:-1]
+
+
+def _extra(row: dict[str, Any], task: int, rollout: int, added: bytes) -> bytes:
+    """The end of the body: `,"field":...}` for each index that the row lacks, and what else is added."""
+    first = b"" if TASK in row else _TASK % task
+    second = b"" if ROLLOUT in row else _ROLLOUT % rollout
+    return b"%b%b%b}" % (first, second, added)
 
 
 def _index(value: object) -> int | None:

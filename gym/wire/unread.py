@@ -172,7 +172,11 @@ def holds_unread(value: Any) -> bool:
     """Whether `write_pieces` would find an array to leave as it is."""
     if isinstance(value, list):
         return any(isinstance(one, UnreadItem) for one in value)
-    return isinstance(value, dict) and any(holds_unread(value[name]) for name in HOLDERS if name in value)
+    if isinstance(value, dict):
+        for name in HOLDERS:
+            if name in value and holds_unread(value[name]):
+                return True
+    return False
 
 
 def read_all(items: Any) -> Any:
