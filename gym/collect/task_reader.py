@@ -22,7 +22,6 @@ from gym.wire.json_text import write_any_json
 from gym.wire.metrics import ROLLOUT, TASK
 from gym.wire.policy_endpoint import KEY, URL, mask_key
 
-
 _TASK, _ROLLOUT = (f',"{name}":%d'.encode() for name in (TASK, ROLLOUT))
 
 
