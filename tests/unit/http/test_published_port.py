@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from gym.http.dial import parse_url
@@ -36,18 +36,25 @@ def write_proxy(
 
 @asynccontextmanager
 async def listening() -> AsyncIterator[tuple[int, list[int]]]:
-    """A listener's port, and a list that gets an entry for each of its connections."""
+    """A listener's port, and a list that gets an entry for each of its connections, which are closed at the end."""
     taken: list[int] = []
+    tasks: list[asyncio.Task[None]] = []
 
-    async def take(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            writer.write(b"x")
+            await writer.drain()
+            writer.close()
+            await writer.wait_closed()
+
+    def take(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         taken.append(1)
-        writer.write(b"x")
-        await writer.drain()
-        writer.close()
+        tasks.append(asyncio.create_task(answer(writer)))
 
     server = await asyncio.start_server(take, "127.0.0.1", 0)
     async with server:
         yield server.sockets[0].getsockname()[1], taken
+        await asyncio.gather(*tasks)
 
 
 async def connect(dial: PublishedPortDial, port: int) -> None:
