@@ -29,7 +29,8 @@ def share_processes(
     more that are alike share; one alone has its own process.
 
     `running`: those that run, each with the process that it shares or "". Who says nothing of sharing stays there: an
-    environment that is added must not replace the process of the others. Who asks for it joins the rest.
+    environment that is added must not replace the process of the others, nor one that goes move them to another. Who asks
+    for it joins the rest.
     """
     running = running or {}
     groups: dict[tuple[str, str], list[str]] = {}
@@ -43,7 +44,7 @@ def share_processes(
     process_of: dict[str, str] = {}
     for (_, process), alike in groups.items():
         names = _with_own_ports(alike)
-        if len(names) > 1:
+        if len(names) > 1 or process:
             process = process or _process_name(plan, names[0], taken)
             taken.add(container_slug(process))
             process_of |= dict.fromkeys(names, process)
@@ -103,6 +104,7 @@ def tell_shared(plan: Plan, place: str) -> tuple[str, ...]:
     return tuple(
         f"share: {len(members)} {members[0].implementation} in one {place}, {container_slug(process)}"
         for process, members in shared_processes(plan).items()
+        if len(members) > 1
     )
 
 

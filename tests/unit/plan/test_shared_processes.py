@@ -198,7 +198,9 @@ def test_an_environment_that_is_added_leaves_those_that_run_where_they_are() -> 
     still = again(more, *(ours(name) for name in ("one", "two", "three", "four")), MCQA, MODEL)
     assert processes_of(still) == processes_of(more)
     fewer = again(more, ours("three"), ours("four"), ours("one"), MCQA, MODEL)
-    assert set(processes_of(fewer)) == {"one-1", "simple-agent.shared-2", "mcqa-1", "policy-model-1"}
+    assert set(processes_of(fewer)) == {"simple-agent.shared", "simple-agent.shared-2", "mcqa-1", "policy-model-1"}
+    assert tell_shared(fewer, "container") == ("share: 2 simple_agent in one container, simple-agent-shared-2",)
+    assert processes_of(again(fewer, ours("three"), ours("four"), ours("one"), MCQA, MODEL)) == processes_of(fewer)
 
 
 def test_who_asks_to_share_joins_the_others_also_while_they_run() -> None:
