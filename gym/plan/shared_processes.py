@@ -29,8 +29,8 @@ def share_processes(
     more that are alike share; one alone has its own process.
 
     `running`: those that run, each with the process that it shares or "". Who says nothing of sharing stays there: an
-    environment that is added must not replace the process of the others, nor one that goes move them elsewhere. Who asks
-    for it joins the rest.
+    environment that is added must not replace the process of the others, nor one that goes move them elsewhere. Who
+    asks for it joins the rest.
     """
     running = running or {}
     groups: dict[tuple[str, str], list[str]] = {}
