@@ -1,4 +1,5 @@
-"""`scripts/test` runs a stack's test that failed once more, alone: a few of those, never others, and it says so."""
+"""`scripts/test` runs a stack's test that failed once more, alone: a few of those, never others, and it says so. The
+quick tests run beside lint and types, and both have to pass."""
 
 from __future__ import annotations
 
@@ -72,6 +73,17 @@ def test_one_or_two_servers_whose_own_tests_failed_are_tested_again_with_their_a
     assert ("FAILED ONCE" in done.stdout) == (f"again: {fails}" in done.stdout) == bool(said)
     assert said in done.stdout
     assert ("PASSED ONLY" in done.stdout) == (code == 0)
+
+
+@pytest.mark.parametrize(("checks", "tests"), [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_the_quick_tests_pass_where_lint_and_types_do_as_well(tmp_path: Path, checks: int, tests: int) -> None:
+    programs = {"scripts/check": f"echo a finding; exit {checks}", ".venv/bin/pytest": f"echo tested; exit {tests}"}
+    make_project(tmp_path, {}, programs)
+    done = subprocess.run(["bash", "scripts/test"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == (checks or tests)
+    assert "tested" in done.stdout
+    if not tests:
+        assert "a finding" in (done.stderr if checks else done.stdout)
 
 
 def make_project(folder: Path, tests: dict[str, str], others: Mapping[str, str] = MappingProxyType({})) -> None:
