@@ -16,9 +16,7 @@ class FairQueue:
     def __init__(self) -> None:
         self._waiting: dict[str, deque[tuple[int, Task]]] = {}  # of every agent met so far, numbered as they came
         self._under_way: dict[str, int] = {}
-        self._turns: list[
-            tuple[int, int, str]
-        ] = []  # a heap of (under way, first that waits, agent), of several agents
+        self._turns: list[tuple[int, int, str]] = []  # a heap of (under way, first that waits, agent), of several
         self._came = 0
         self.rows = 0
         self.size = 0  # bytes

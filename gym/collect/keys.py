@@ -1,6 +1,6 @@
 """A rollout's key, `<row digest>:<repeat>`, and a table of millions of digests at 8 or 12 bytes a slot.
 
-A million distinct rows cost 12 or 18 MB here, also while it grows (a dict of integers: 105 MB); among them 64 bits
+A million distinct rows cost 14 or 20 MB here, also while it grows (a dict of integers: 105 MB); among them 64 bits
 clash with a chance of 3e-8. The first ones are in a dict, which is six times as fast.
 """
 

@@ -44,6 +44,8 @@ def share_processes(
     process_of: dict[str, str] = {}
     for (_, process), alike in groups.items():
         names = _with_own_ports(alike)
+        if process in process_of.values():  # of those in it, these are now unlike the others
+            process = ""
         if len(names) > 1 or process:
             process = process or _process_name(plan, names[0], taken)
             taken.add(container_slug(process))

@@ -203,6 +203,13 @@ def test_an_environment_that_is_added_leaves_those_that_run_where_they_are() -> 
     assert processes_of(again(fewer, ours("three"), ours("four"), ours("one"), MCQA, MODEL)) == processes_of(fewer)
 
 
+def test_those_that_are_no_longer_like_the_others_of_their_process_leave_it_together() -> None:
+    running = shared(*(ours(name) for name in ("one", "two", "three", "four")), MCQA, MODEL)
+    newer = [loop(name, **OURS, source_digest="newer") for name in ("three", "four")]
+    plan = again(running, ours("one"), ours("two"), *newer, MCQA, MODEL)
+    assert together(plan) == {("one-1", "two-1"), ("three-1", "four-1")}
+
+
 def test_who_asks_to_share_joins_the_others_also_while_they_run() -> None:
     first = shared(ours("one"), ours("two"), MCQA, MODEL)
     asked = again(first, *(ours(name, share=True) for name in ("one", "two", "three")), MCQA, MODEL)
