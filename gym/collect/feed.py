@@ -19,7 +19,7 @@ from gym.errors import Problem
 _BATCH, _BATCH_BYTES = 64, 4 << 20
 _FIRST, _FIRST_BYTES = 1000, 32 << 20  # checked before the run starts
 _AHEAD = 2  # batches on their way, and as many rows as there are workers: they may all end at the same moment
-_LOOKS = 8  # rows taken between two looks whether more are needed
+_LOOKS = 8  # rows taken between two looks whether more are needed, while there are many
 _FAR = 10_000  # more rows, where the agents of those that wait have enough
 
 _CLOSE_SECONDS = 0.5  # for the thread to close its files; one that waits for a pipe is left behind
@@ -73,7 +73,7 @@ class FileFeed:
                     raise self._error
                 return None
             await self._wait()
-        if self._held_back and not self._queue.rows % _LOOKS:
+        if self._held_back and (self._queue.rows < _BATCH or not self._queue.rows % _LOOKS):
             self._ask_for_more()
         return task
 

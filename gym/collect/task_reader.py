@@ -65,7 +65,7 @@ class TaskRules:
 
 
 class TaskReader:
-    """Reads lines once, in order; what it remembers of a row is 16 to 32 bytes."""
+    """Reads lines once, in order; what it remembers of each of many rows is 16 to 32 bytes."""
 
     def __init__(self, rules: TaskRules, *, done: DoneKeys | None = None) -> None:
         self._rules = rules
