@@ -9,14 +9,15 @@ import re
 import shutil
 import socket
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
-from gym.errors import InfraError, ProgramFailed
+from gym.errors import GymError, InfraError, ProgramFailed
 from gym.programs import TIMED_OUT, run_program
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ CLIENT_SECONDS: Final = 120.0
 FAR: Final = re.compile(r"^(ssh://|tcp://(?!localhost[:/]|127\.|\[::1\]))")
 SCRIPT: Final = Path(__file__).parents[1] / "scripts" / "docker-engine"
 DEFAULT_SOCKET: Final = "/var/run/docker.sock"
+_ASKING: Final = threading.Lock()  # who needs the answer waits for the one that was asked ahead
 
 
 class EngineFacts(NamedTuple):
@@ -94,13 +96,24 @@ def _engine(seconds: float, *, compose: bool) -> EngineFacts:
 
 
 def _checked_compose() -> str:
-    version = _compose_version()
+    with _ASKING:
+        version = _compose_version()
     if _numbers(version) < COMPOSE_FLOOR:
         raise InfraError(
             f"`docker compose` is {version or 'not installed'}; 2.26 is the oldest that works here.",
             f"Install or upgrade the Compose plugin{_by_script()}, or: gym up --runtime local ...",
         )
     return version
+
+
+def ask_compose_ahead() -> None:
+    """Its version takes a tenth of a second to be told: the command that needs it has its imports to do meanwhile."""
+    threading.Thread(target=_ask_ahead, name="compose version", daemon=True).start()
+
+
+def _ask_ahead() -> None:
+    with suppress(GymError), _ASKING:  # an error is told to the one who needs the answer
+        _compose_version()
 
 
 def engine_host() -> str:

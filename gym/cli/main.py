@@ -55,6 +55,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "version": ("Look inside", "Print versions."),
 }
 
+HELP = frozenset({"--help", "-h"})
 GROUPS = frozenset({"case", "data", "sandbox"})  # commands of several words: the module has `commands`, each a function
 
 
@@ -67,6 +68,10 @@ def run(argv: Sequence[str] | None = None) -> int:
         supervised = _begin_supervisor()
         if supervised is not None:
             return supervised
+    elif argv is None and arguments[:1] == ["up"] and not HELP & set(arguments):
+        from gym.engine import ask_compose_ahead  # noqa: PLC0415  (for those that may need it)
+
+        ask_compose_ahead()
     try:
         with interruptible():
             return exit_code(lambda: _call(arguments))
@@ -77,7 +82,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 def starts_local_stack(arguments: Sequence[str]) -> bool:
     """Read without a parser. An argument that this misses costs time and nothing else."""
     named = "--runtime=local" in arguments or ("--runtime", "local") in pairwise(arguments)
-    return arguments[:1] == ["up"] and named and not {"--help", "-h"} & set(arguments)
+    return arguments[:1] == ["up"] and named and not HELP & set(arguments)
 
 
 def _begin_supervisor() -> int | None:

@@ -18,9 +18,16 @@ ENV_STACK: Final = "GYM_STACK"
 class Form(NamedTuple):
     words: int = 0  # that follow the name
     of_stack: bool = False
+    as_json: bool = True  # whether it can print JSON
 
 
-FORMS: Final = {"list": Form(), "info": Form(words=1), "ls": Form(), "ps": Form(of_stack=True)}
+FORMS: Final = {
+    "list": Form(),
+    "info": Form(words=1),
+    "ls": Form(),
+    "ps": Form(of_stack=True),
+    "down": Form(of_stack=True, as_json=False),
+}
 
 
 class QuickCommand(NamedTuple):
@@ -33,9 +40,12 @@ class QuickCommand(NamedTuple):
 
     def run(self) -> int:
         page = importlib.import_module(f"gym.cli.pages.{self.name}_page")
-        stack = {"stack": self.stack} if FORMS[self.name].of_stack else {}
+        form = FORMS[self.name]
+        named: dict[str, object] = {"stack": self.stack} if form.of_stack else {}
+        if form.as_json:
+            named["as_json"] = self.as_json
         with LIFE.of_command(f"gym {self.name}"):
-            return int(page.show(*self.words, as_json=self.as_json, **stack))
+            return int(page.show(*self.words, **named))
 
 
 def read_quick(arguments: Sequence[str], environ: Mapping[str, str]) -> QuickCommand | None:
@@ -43,7 +53,7 @@ def read_quick(arguments: Sequence[str], environ: Mapping[str, str]) -> QuickCom
     form = FORMS.get(name)
     if form is None:
         return None
-    as_json = JSON in rest
+    as_json = form.as_json and JSON in rest
     if as_json:
         rest.remove(JSON)
     typed = environ.get(ENV_STACK, "")

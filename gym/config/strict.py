@@ -52,7 +52,10 @@ def apply_strict(
 def declares_strict(directory: Path, entrypoint: str = "app.py") -> bool:
     """A class of the entry point has the field, as a settings class declares it."""
     try:
-        tree = ast.parse((directory / entrypoint).read_bytes())
+        source = (directory / entrypoint).read_bytes()
+        if STRICT.encode() not in source:  # most have none, and need not be parsed
+            return False
+        tree = ast.parse(source)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))

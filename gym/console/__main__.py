@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,24 +14,20 @@ from gym import labels
 from gym.console.app import Deps, make_app
 from gym.console.console_settings import ConsoleSettings, read_settings
 from gym.console.discovery_sources import LiveSources
-from gym.console.environments.environments_section import StackToTry, make_section
-from gym.console.environments.person_session import PersonSessions
 from gym.console.probes import Prober
-from gym.console.run_sections import find_environments, make_run_sections
 from gym.console.stack.log_receiver import LogReceiver
 from gym.console.stack.stack_view import StackParts
 from gym.console.upstream_addresses import UpstreamAdmin
-from gym.console.viewer.run_files import RunFiles
 from gym.errors import GymError
 from gym.http.pool import HttpClient
 from gym.server import serve
 from gym.server.config import Settings as ServeSettings
 from gym.server.line_copies import copy_output
 from gym.server.refusing import Rules
-from gym.server.replicas import Peers
 from gym.wire.stack_names import ROUTER
 
 if TYPE_CHECKING:
+    from gym.console.pages.shell import Section
     from gym.console.reconcile import Reconciler
 
 
@@ -64,10 +61,20 @@ def make_deps(settings: ConsoleSettings) -> Deps:
     reconciler = make_reconciler(settings, receiver)
     deps = Deps(sources, prober, settings.token, admin=admin, parts=parts, client=client)
     deps = replace(deps, reconciler=reconciler, receiver=receiver)
+    return replace(deps, sections=partial(_make_sections, settings, deps, client))
+
+
+def _make_sections(settings: ConsoleSettings, deps: Deps, client: HttpClient) -> tuple[Section, ...]:
+    from gym.console.environments.environments_section import StackToTry, make_section  # noqa: PLC0415 (see LatePages)
+    from gym.console.environments.person_session import PersonSessions  # noqa: PLC0415 (as above)
+    from gym.console.run_sections import find_environments, make_run_sections  # noqa: PLC0415 (as above)
+    from gym.console.viewer.run_files import RunFiles  # noqa: PLC0415 (as above)
+    from gym.server.replicas import Peers  # noqa: PLC0415 (as above)
+
     runs = RunFiles([settings.results], later=True) if settings.results else None
-    to_try = StackToTry(sources, PersonSessions(Peers(settings.discovery, {}, client), client))
+    to_try = StackToTry(deps.sources, PersonSessions(Peers(settings.discovery, {}, client), client))
     environments = make_section(find_environments(settings.catalog), to_try)
-    return replace(deps, sections=make_run_sections(runs, deps.board.running, environments))
+    return make_run_sections(runs, deps.board.running, environments)
 
 
 def make_reconciler(settings: ConsoleSettings, receiver: LogReceiver | None = None) -> Reconciler | None:

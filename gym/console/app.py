@@ -24,13 +24,12 @@ from gym.console.collections import Collections
 from gym.console.console_replies import asks_for_token, read_small, refusal_reply
 from gym.console.console_token import is_admitted
 from gym.console.discovery_sources import DiscoverySources, ServerFacts
-from gym.console.guide.guide_section import GUIDE
+from gym.console.late_pages import LatePages, MakeSections
 from gym.console.origin import find_origin
 from gym.console.outside_only import REFUSAL, OutsideOnly
-from gym.console.pages.shell import NO_STORE, PAGE_HEADERS, PageAccess, Section, ending, fill_shell, make_pages
+from gym.console.pages.shell import NO_STORE, Section
 from gym.console.probes import Probe
 from gym.console.stack.log_receiver import LogReceiver
-from gym.console.stack.stack_section import make_section
 from gym.console.stack.stack_view import StackParts
 from gym.console.upstream_addresses import MAX_BYTES, UpstreamAdmin
 from gym.console.vanished import Vanished
@@ -84,20 +83,18 @@ class Deps:
     vanished: Vanished = field(default_factory=Vanished)
     parts: StackParts = StackParts()
     client: HttpClient | None = None  # for the router's figures
-    sections: tuple[Section, ...] = ()  # beside the stack's own
+    sections: MakeSections = tuple  # beside the stack's own, made when the first page is asked for
     admin: UpstreamAdmin | None = None
     receiver: LogReceiver | None = None  # of what the stack's containers print
     reconciler: Reconciling | None = None  # of the stack's routes, where that is this console's task
 
 
 def make_app(deps: Deps) -> Starlette:
-    stack = make_section(deps.sources, deps.prober, deps.parts, deps.client, deps.board.running)
-    sections = (stack, *(deps.sections or (GUIDE,)))
-    access = PageAccess(stack="")
-    console = Console(deps, fill_shell(stack, sections, access))
+    console = Console(deps)
     routes = [
         Route("/", console.front),
-        *make_pages(sections, access),
+        Route("/view", console.pages),
+        Route("/view/{rest:path}", console.pages),
         Route("/servers", console.servers),
         Route("/discovery", console.discovery),
         Route("/settings", console.settings),
@@ -119,21 +116,30 @@ def make_app(deps: Deps) -> Starlette:
         Route("/{rest:path}", console.nowhere, methods=METHODS),
     ]
     guard = [Middleware(OutsideOnly, router=ROUTER)] if deps.parts.contained else []
-    return Starlette(routes=routes, middleware=guard, lifespan=lambda _: _kept(deps))
+    return Starlette(routes=routes, middleware=guard, lifespan=lambda _: _kept(deps, console.pages))
 
 
 @asynccontextmanager
-async def _kept(deps: Deps) -> AsyncIterator[None]:
+async def _kept(deps: Deps, pages: LatePages) -> AsyncIterator[None]:
     reconciler = deps.reconciler
     work = asyncio.get_running_loop().create_task(reconciler.run(), name="routes") if reconciler else None
     try:
-        async with ending(deps.sections), _receiving(deps.receiver):
+        async with _receiving(deps.receiver):
             yield
     finally:
+        await pages.aclose()
         deps.vanished.close()
         if work is not None:
             work.cancel()
             await asyncio.wait([work])
+
+
+def _make_sections(deps: Deps) -> tuple[Section, ...]:
+    from gym.console.guide.guide_section import GUIDE  # noqa: PLC0415 (pages: see LatePages)
+    from gym.console.stack.stack_section import make_section  # noqa: PLC0415 (as above)
+
+    stack = make_section(deps.sources, deps.prober, deps.parts, deps.client, deps.board.running)
+    return (stack, *(deps.sections() or (GUIDE,)))
 
 
 def _receiving(receiver: LogReceiver | None) -> AbstractAsyncContextManager[object]:
@@ -141,9 +147,9 @@ def _receiving(receiver: LogReceiver | None) -> AbstractAsyncContextManager[obje
 
 
 class Console:
-    def __init__(self, deps: Deps, front: str) -> None:
+    def __init__(self, deps: Deps) -> None:
         self._deps = deps
-        self._front = front
+        self.pages = LatePages(partial(_make_sections, deps), self.nowhere)
 
     @cached_property
     def _streams(self) -> OpenStreams:
@@ -154,7 +160,7 @@ class Console:
     async def front(self, request: Request) -> Response:
         """A page for people; for programs what a head server says there."""
         if "text/html" in request.headers.get("accept", ""):
-            return Response(self._front, headers=PAGE_HEADERS, media_type="text/html")
+            return await self.pages.front()
         return _json({"status": "ok", "stack": self._deps.sources.config().stack, "version": __version__})
 
     async def servers(self, request: Request) -> Response:

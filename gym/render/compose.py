@@ -19,13 +19,13 @@ from gym.render.compose_model import (
     Condition,
     Deploy,
     Device,
-    Healthcheck,
     Logging,
     Mount,
     Port,
     Reservations,
     Resources,
     Secret,
+    served,
 )
 from gym.render.compose_settings import launch_text, reads_file, settings_file
 from gym.render.compose_shared import shared_comment, shared_name, shared_service
@@ -40,7 +40,18 @@ from gym.render.compose_sidecars import (
 from gym.render.compose_yaml import compose_to_yaml
 from gym.render.host_urls import HOST, texts_of
 from gym.wire.server_types import KINDS
-from gym.wire.stack_names import CONSOLE, LOG_PORT, NETWORK, PORT, ROUTER, SANDBOX, TOKEN, service_name
+from gym.wire.stack_names import (
+    CONSOLE,
+    LOG_PORT,
+    NETWORK,
+    PORT,
+    ROUTER,
+    ROUTES_FILE,
+    SANDBOX,
+    SYNCED_FOLDER,
+    TOKEN,
+    service_name,
+)
 from gym.wire.telemetry import KEY as TELEMETRY
 from gym.wire.telemetry import read_telemetry
 
@@ -52,13 +63,11 @@ OUTSIDE_PORT: Final = 11001  # the router's entry point that the host publishes;
 SETTINGS_MOUNT: Final = "/run/gym-config.json"
 WANTED_MOUNT: Final = "/run/gym-wanted"
 SOURCES_MOUNT: Final = "/app"  # where the base's images have the server's folder
-SYNCED: Final = "synced"  # the folder of copies that containers of a watched stack read their sources from
 NOTES_MOUNT: Final = "/run/gym-notes"
 CATALOG_MOUNT: Final = "/run/gym-catalog"
 LOGS_MOUNT: Final = "/run/gym-logs"
 RESULTS_MOUNT: Final = "/results"
 UPSTREAMS_MOUNT: Final = "/run/gym-upstreams"
-ROUTES: Final = "stack.yml"  # the router's dynamic file
 HOST_ENTRY: Final = (f"{HOST}:host-gateway",)
 USER: Final = "10001:10001"
 MEMORY: Final = f"{MEMORY_GB}g"
@@ -108,7 +117,7 @@ def compose_file(plan: Plan, facts: ComposeFacts) -> ComposeFile:
         name=facts.project,
         labels={labels.STACK: plan.stack, labels.STACK_DIR: facts.home, labels.OWNER: facts.owner},
         service=_hardened(plan),
-        server=ComposeService(read_only=True, tmpfs=("/tmp",), healthcheck=Healthcheck(test=("CMD", "gym-healthy"))),
+        server=ComposeService(read_only=True, tmpfs=("/tmp",), healthcheck=served()),
         services={ROUTER: _router(plan, facts), CONSOLE: _console(plan, facts, token), **broker, **servers, **beside},
         networks=_networks(plan) | sidecar_networks(plan),
         volumes=sidecar_volumes(plan),
@@ -172,7 +181,7 @@ def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService
     if in_file:
         volumes.append(Mount(source=f"./{settings_file(service)}", target=SETTINGS_MOUNT))
     if service.name in facts.synced:
-        volumes.append(Mount(source=f"./{SYNCED}/{service.slug}", target=SOURCES_MOUNT))
+        volumes.append(Mount(source=f"./{SYNCED_FOLDER}/{service.slug}", target=SOURCES_MOUNT))
     ours = service.launch == "sdk"
     return ComposeService(
         base="service" if service.launch == "image" else "server",
@@ -189,7 +198,7 @@ def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService
         mem_limit=service.container.memory,
         user=USER if service.image_digest else None,  # whatever its image says: who packed it is not who runs it
         read_only=None if ours or service.launch == "image" else False,  # it may write beside its code
-        healthcheck=Healthcheck(test=("CMD", "gym-healthy", "/", "any")) if service.launch == "script" else None,
+        healthcheck=served("/", "any") if service.launch == "script" else None,
         labels={
             labels.INSTANCE: service.name,
             labels.TYPE: service.type,
@@ -293,7 +302,7 @@ def _console(plan: Plan, facts: ComposeFacts, token: tuple[str, ...]) -> Compose
         labels.ENV_DISCOVERY: "/run/gym/discovery.json",
         labels.ENV_CONSOLE: "/run/gym/console.json",
         labels.ENV_WANTED: WANTED_MOUNT,
-        labels.ENV_ROUTES: f"/run/gym-routes/{ROUTES}",
+        labels.ENV_ROUTES: f"/run/gym-routes/{ROUTES_FILE}",
         labels.ENV_UPSTREAMS: UPSTREAMS_MOUNT,
         labels.ENV_NOTES: NOTES_MOUNT,
         labels.ENV_CATALOG: CATALOG_MOUNT,

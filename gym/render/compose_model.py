@@ -28,6 +28,11 @@ class Healthcheck(Element):
     start_interval: Duration = "500ms"
 
 
+def served(*words: str) -> Healthcheck:
+    """`gym-healthy` waits for a server that starts, so it is called early: one call is nearly always enough."""
+    return Healthcheck(test=("CMD", "gym-healthy", *words), start_interval="100ms")
+
+
 class Logging(Element):
     driver: str = "local"
     options: dict[str, str] = Field(default_factory=lambda: {"max-size": "10m", "max-file": "3"})

@@ -15,7 +15,7 @@ from gym import labels
 from gym.plan.model import Plan, Service
 from gym.plan.model_upstreams import FOLDER, takes_upstreams
 from gym.plan.shared_processes import container_slug, digests_of_processes, shared_processes
-from gym.render.compose_model import MEMORY_GB, ComposeService, Deploy, Healthcheck, Mount
+from gym.render.compose_model import MEMORY_GB, ComposeService, Deploy, Mount, served
 from gym.render.compose_settings import launch_text, settings_file
 from gym.wire.server_types import KINDS
 from gym.wire.stack_names import service_name, shared_port
@@ -42,7 +42,7 @@ def shared_service(plan: Plan, process: str, alone: Sequence[ComposeService], pr
             "extra_hosts": next((one.extra_hosts for one in alone if one.extra_hosts), None),
             "mem_limit": f"{MEMORY_GB * len(members)}g",
             "deploy": Deploy(replicas=1),
-            "healthcheck": Healthcheck(test=("CMD", "gym-healthy", "/healthz", "200", *ports)),
+            "healthcheck": served("/healthz", "200", *ports),
             "labels": {
                 labels.INSTANCE: container_slug(process),
                 labels.INSTANCES: orjson.dumps({one.name: one.digest for one in members}).decode(),

@@ -6,7 +6,6 @@ BrokerTokens lie in the stack's home, readable by its owner alone; the broker it
 from __future__ import annotations
 
 import secrets
-import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,17 +15,11 @@ from pydantic import Field, ValidationError
 from gym import labels
 from gym.files import write_atomically
 from gym.plan.model import Plan, SandboxPlan, Value
-from gym.programs import run_program
+from gym.runtime.sandbox_leftovers import FOLDER, TOKENS, config_path
 from gym.wire.sandbox import token_digest
 from gym.wire.stack_names import project_name
 
-FOLDER: Final = "sandbox"
-CONFIG: Final = "config.json"
 STATE: Final = "state"  # what the broker writes down, beside its configuration
-TOKENS: Final = "sandbox-tokens.json"
-HAND_OVER: Final = "SIGUSR1"  # to a broker: another one follows, leave it the sandboxes
-LEFTOVERS: Final = "gym.broker.sweep"
-SWEEP_SECONDS: Final = 120.0
 
 
 class BrokerTokens(Value):
@@ -50,10 +43,6 @@ def read_tokens(home: Path) -> BrokerTokens | None:
         return BrokerTokens.model_validate_json((home / TOKENS).read_bytes())
     except (OSError, ValidationError):
         return None
-
-
-def config_path(home: Path) -> Path:
-    return home / FOLDER / CONFIG
 
 
 def prepare_state(home: Path) -> Path:
@@ -83,15 +72,6 @@ def broker_config(broker: SandboxPlan, stack: str, tokens: BrokerTokens) -> dict
         "instances": instances,
         "operator_sha256": token_digest(tokens.operator),
     }
-
-
-def remove_leftovers(home: Path) -> None:
-    """After the broker ended, also where it was killed: removes all that carries the stack's label, and its tokens."""
-    path = config_path(home)
-    if path.is_file():
-        run_program((sys.executable, "-P", "-m", LEFTOVERS, str(path)), timeout=SWEEP_SECONDS)
-        path.unlink(missing_ok=True)
-    (home / TOKENS).unlink(missing_ok=True)
 
 
 def access_environ(url: str, token: str) -> dict[str, str]:

@@ -27,9 +27,9 @@ from gym.http.open_files import OPEN_FILES, raise_limit
 from gym.rare_collections import RareCollections
 from gym.server.blocked_replies import answer_waiting, failure_of_blocked, failure_of_others, refuse_callers
 from gym.server.config import Settings, read_settings
-from gym.server.hidden_gym import refuse_openai_gym
 from gym.server.one_write import OneWriteProtocol
 from gym.server.own_secrets import OwnSecrets
+from gym.server.prompt_server import PromptServer
 from gym.server.refusing import PROGRAMS, Refusing, Rules
 from gym.server.shared_process import (
     RECEIVED,
@@ -107,6 +107,8 @@ def load_app(path: Path) -> Any:
     """The `app` of a file; its folder is importable, as when the file is run as a script."""
     if not path.is_file():
         raise UserError(f"no {path.name} in {path.resolve().parent}", "write one that ends with `app = MyServer.app()`")
+    from gym.server.hidden_gym import refuse_openai_gym  # noqa: PLC0415 (a broker loads no file)
+
     refuse_openai_gym()
     sys.path.insert(0, str(path.resolve().parent))
     spec = importlib.util.spec_from_file_location("app", path)
@@ -187,7 +189,7 @@ def _run(
         raise GymError("the server did not start; the reason stands above")
 
 
-class DrainingServer(uvicorn.Server):
+class DrainingServer(PromptServer):
     """Tells kept connections to close before it closes them, so that none is closed under a request on its way."""
 
     name = "server"  # as its log tells of it

@@ -12,9 +12,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gym.files import write_atomically
 from gym.wire.server_types import ServerType
-from gym.wire.stack_names import NETWORK, ROUTER, replica_host, shared_port
+from gym.wire.stack_names import NETWORK, ROUTER, WANTED_FILE, replica_host, shared_port
 
-WANTED: Final = "wanted.json"
 WORK: Final = "work.json"
 SHARED: Final = 0o644  # read by another user inside a container; the stack's home itself is private
 LEASE_SECONDS: Final = 4.0  # a command whose beat is older than this is taken for dead
@@ -78,7 +77,7 @@ class Wanted(Read):
     @property
     def router_names(self) -> tuple[str, ...]:
         """By which servers of the stack ask it."""
-        return (ROUTER, replica_host(self.project, ROUTER, 1))
+        return (ROUTER, WANTED_FILE, replica_host(self.project, ROUTER, 1))
 
     def shared_replica(self, service: WantedService) -> SharedReplica | None:
         if not service.shared:
@@ -98,7 +97,7 @@ class Work(Read):
 
 
 def write_wanted(folder: Path, wanted: Wanted) -> bool:
-    return _write(folder / WANTED, wanted)
+    return _write(folder / WANTED_FILE, wanted)
 
 
 def write_work(folder: Path, work: Work) -> bool:
@@ -107,7 +106,7 @@ def write_work(folder: Path, work: Work) -> bool:
 
 def read_wanted(folder: Path) -> Wanted | None:
     """None where it was never written, or cannot be read: then the reader changes nothing."""
-    return _read(Wanted, folder / WANTED)
+    return _read(Wanted, folder / WANTED_FILE)
 
 
 def read_work(folder: Path) -> Work:

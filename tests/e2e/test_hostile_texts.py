@@ -95,7 +95,7 @@ async def hostile_console(folder: Path) -> AsyncIterator[str]:
         sessions = PersonSessions(Peers(str(folder / "discovery.json"), {}, client), client)
         environments = make_section(EnvCatalog([folder / "root"]), StackToTry(sources, sessions))
         sections = make_run_sections(runs, environments=environments)
-        deps = Deps(sources, Prober(client), parts=parts, client=client, sections=sections)
+        deps = Deps(sources, Prober(client), parts=parts, client=client, sections=lambda: sections)
         async with running(make_app(deps)) as console:
             collecting = {"done": 1, "failed": 2, "total": 4, "in_flight": 1, "rate": 1.0, "mean_reward": 0.5}
             told = {**collecting, "eta_seconds": 3.0, "failures": {ALL[:60]: 2}, "paused_reason": ALL}

@@ -110,7 +110,8 @@ async def console_to_try(folder: Path, servers: dict[str, str], root: Path, **li
     sources = LiveSources(str(discovery), folder / "console.json", client)
     sessions = PersonSessions(Peers(str(discovery), {}, client), client, **limits)
     environments = make_section(EnvCatalog([root]), StackToTry(sources, sessions))
-    deps = Deps(sources, Prober(client), client=client, sections=make_run_sections(None, environments=environments))
+    sections = make_run_sections(None, environments=environments)
+    deps = Deps(sources, Prober(client), client=client, sections=lambda: sections)
     try:
         async with running(make_app(deps)) as url:
             yield url

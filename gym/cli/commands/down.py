@@ -9,10 +9,11 @@ import typer
 
 from gym.cli import console
 from gym.cli.options import DEFAULT_STACK, StackName
-from gym.cli.stack_session import StackSession, find_session, make_runtime, sweep_leftovers
+from gym.cli.pages.down_page import stop, stop_all_of
+from gym.cli.stack_session import find_home, sweep_leftovers
 from gym.cli.typed_stack import TypedStack
 from gym.errors import GymError, UserError
-from gym.runtime.results_folder import folder_of
+from gym.runtime.runtime_names import RuntimeName
 
 Everything = Annotated[bool, typer.Option("--all", help="Every stack that `gym ls` shows.")]
 Folder = Annotated[
@@ -31,11 +32,7 @@ def command(
         return 0
     if everything:
         return _stop_all()
-    session = _session_in(folder, stack) if folder else find_session(stack)
-    with console.busy(f"stopping stack '{session.home.name}'"):
-        stopped = session.runtime.down(session.home)
-    console.note(_words(session, stopped))
-    return 0
+    return stop(*(_home_in(folder, stack) if folder else find_home(stack)))
 
 
 def _stop_all() -> int:
@@ -45,10 +42,9 @@ def _stop_all() -> int:
     listed = list_stacks()
     failed = 0
     for one in listed.stacks:
-        session = StackSession(one.home, make_runtime(one.runtime))
         try:
             with console.busy(f"stopping stack '{one.stack}' of {one.folder}"):
-                session.runtime.down(one.home)
+                stop_all_of(one.home, one.runtime)
             console.note(f"Stopped stack '{one.stack}' of {one.folder}.")
         except GymError as error:
             failed += 1
@@ -60,23 +56,16 @@ def _stop_all() -> int:
     return int(failed > 0)
 
 
-def _session_in(folder: Path, stack: str) -> StackSession:
+def _home_in(folder: Path, stack: str) -> tuple[Path, RuntimeName]:
     from gym.runtime.stack_list import list_stacks  # noqa: PLC0415 (as above)
 
     wanted = folder.absolute()
     there = [one for one in list_stacks().stacks if one.folder in (wanted, wanted.resolve())]
     found = [one for one in there if one.stack == stack or not isinstance(stack, TypedStack)]
     if len(found) == 1:
-        return StackSession(found[0].home, make_runtime(found[0].runtime))
+        return found[0].home, found[0].runtime
     if found:
         names = ", ".join(one.stack for one in found)
         raise UserError(f"{len(found)} stacks of {wanted} run: {names}.", "Name one: --stack NAME")
     named = f" '{stack}'" if isinstance(stack, TypedStack) else ""
     raise UserError(f"No stack{named} of {wanted} runs.", "`gym ls` shows all of yours.")
-
-
-def _words(session: StackSession, stopped: bool) -> str:
-    there = folder_of(session.home)
-    where = "" if Path.cwd().is_relative_to(there) else f" of {there}"
-    name = session.home.name
-    return f"Stopped stack '{name}'{where}." if stopped else f"Nothing of stack '{name}'{where} was running."

@@ -81,9 +81,13 @@ async def ending(sections: Sequence[Section]) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        for one in sections:
-            if one.end is not None:
-                await one.end()
+        await end_all(sections)
+
+
+async def end_all(sections: Sequence[Section]) -> None:
+    for one in sections:
+        if one.end is not None:
+            await one.end()
 
 
 def make_pages(sections: Sequence[Section], access: PageAccess) -> list[BaseRoute]:

@@ -4,36 +4,38 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gym import labels
+from gym.config.assets import search_roots
 from gym.engine import connect, docker_environ, engine_host, find_engine, require_engine
 from gym.errors import InfraError, NotUp, UserError
 from gym.plan import diff
 from gym.plan.model import Change, Observed, Plan, RouterPlan
 from gym.plan.shared_processes import running_processes, share_processes, tell_shared
 from gym.render.override_changes import check_override, named_instances, override_changes, tell_stale
+from gym.runtime.compose.catalog_copies import write_catalog, writing_catalog
 from gym.runtime.compose.choice import check_instances, choose, choose_running
+from gym.runtime.compose.compose_lock import wait_for_compose
 from gym.runtime.compose.container_logs import follow_logs, read_logs
 from gym.runtime.compose.containers import Container, observed, replica_id
 from gym.runtime.compose.converge import Converger, containers_of
+from gym.runtime.compose.down import down, engine_alone, remove
 from gym.runtime.compose.free_port import with_free_port
 from gym.runtime.compose.host_facts import read_host_facts
 from gym.runtime.compose.layout import (
     Layout,
     State,
     forget_other_secrets,
-    forget_secrets,
     override_texts,
     prepare_folders,
     restore,
     state_of,
     write_compose,
     write_compose_files,
-    write_down,
     write_first_routes,
     write_stack,
 )
@@ -50,18 +52,16 @@ from gym.runtime.compose.stack_lock import (
 )
 from gym.runtime.compose.stack_status import read_status
 from gym.runtime.compose.synced_sources import find_synced, forget_synced, sync_sources
-from gym.runtime.compose.teardown import GRACE_SECONDS, remove_all, remove_stack
+from gym.runtime.compose.teardown import remove_all
 from gym.runtime.compose.wait import StackHealth, retry_now
-from gym.runtime.compose.work import wait_for_compose, working
+from gym.runtime.compose.work import working
 from gym.runtime.gpus import check_gpus, count_engine_gpus, count_gpus
 from gym.runtime.lateness import start_seconds
 from gym.runtime.local.home import one_command, prepare_home
 from gym.runtime.protocol import Inside, Prepared
 from gym.runtime.runtime_names import RuntimeName
-from gym.runtime.sandbox_access import remove_leftovers
 from gym.runtime.signals import ignore_interrupts
 from gym.runtime.status import OnStatus, StackStatus
-from gym.runtime.upstream_folders import forget_upstreams
 from gym.venvs import cache_dir
 from gym.wire.stack_names import project_name
 
@@ -69,7 +69,6 @@ if TYPE_CHECKING:
     import docker
 
 QUIET_SECONDS: Final = 1.0
-FINISH_BEFORE_DOWN: Final = 15.0  # for a Compose at work, which would go on creating what was just removed
 HASTY_SECONDS: Final = 2.0  # what never was up has nothing to finish
 SHELL: Final = ("sh", "-c", "if command -v bash >/dev/null; then exec bash; else exec sh; fi")
 
@@ -97,7 +96,7 @@ class ComposeRuntime:
         self.cache = cache or cache_dir(os.environ)
 
     def observe(self, home: Path) -> Observed:
-        with _client() as client:
+        with engine_alone() as client:
             return observed(containers_of(client, Layout(home.resolve())))
 
     def prepare(self, home: Path, plan: Plan, secrets: Mapping[str, str]) -> Prepared:
@@ -114,7 +113,7 @@ class ComposeRuntime:
     def changes(self, home: Path, prepared: Prepared) -> tuple[Change, ...]:
         """Also for an image or an override file that changed: the latter in words, by what it was at the last `up`."""
         layout = Layout(home.resolve())
-        with _client() as client:
+        with engine_alone() as client:
             containers = containers_of(client, layout)
             earlier, texts = layout.read_state(), override_texts(self.overrides)
             state = earlier.model_copy(update={"overrides": self.overrides, "override_texts": texts})
@@ -150,6 +149,7 @@ class ComposeRuntime:
         """All of a stack's folder but its images: what `docker compose up` in it starts."""
         layout = Layout(prepare_home(home).path)
         write_stack(layout, prepared.plan, prepared.secrets, state_of(layout.home, prepared, self.overrides))
+        write_catalog(layout.catalog, search_roots(Path.cwd(), os.environ))
         write_first_routes(layout, prepared.plan)
         write_compose_files(layout)
 
@@ -204,14 +204,11 @@ class ComposeRuntime:
         return lock
 
     def down(self, home: Path) -> bool:
-        layout = Layout(home.resolve())
-        plan = layout.read_plan()
-        with _client() as client:
-            return _remove(client, layout, grace=GRACE_SECONDS + (plan.drain_seconds if plan else 0.0))
+        return down(home)
 
     def sweep(self) -> tuple[str, ...]:
         """Remove what is left of every stack of this user, wherever it was started; their homes."""
-        with _client() as client:
+        with engine_alone() as client:
             return remove_all(client)
 
     def status(self, home: Path) -> StackStatus | None:
@@ -220,14 +217,14 @@ class ComposeRuntime:
     def inside(self, home: Path, name: str, words: tuple[str, ...], *, terminal: bool) -> Inside:
         layout = Layout(home.resolve())
         plan = layout.read_plan()
-        with _client() as client:
+        with engine_alone() as client:
             one = choose_running(containers_of(client, layout), plan, name)
         return inside_container(one.id, replica_id(one, plan), words, terminal=terminal)
 
     def logs(self, home: Path, names: tuple[str, ...], *, follow: bool, tail: int) -> Iterator[str]:
         layout = Layout(home.resolve())
         plan = layout.read_plan()
-        with _client() as client:
+        with engine_alone() as client:
 
             def find() -> list[Container]:
                 return choose(containers_of(client, layout), layout.read_plan(), names)
@@ -284,7 +281,8 @@ def _converge(to: Converger, plan: Plan, values: Mapping[str, str], state: State
         try:
             if state.synced:
                 sync_sources(to.layout.synced, plan, state.synced)
-            status = replace(to, work=work).converge(plan, state, rewritten=rewritten)
+            with writing_catalog(to.layout.catalog, search_roots(Path.cwd(), os.environ)):
+                status = replace(to, work=work).converge(plan, state, rewritten=rewritten)
         except UserError:
             if earlier.images:
                 restore(to.layout, earlier)
@@ -308,16 +306,8 @@ def _removed_unless_started(to: Converger, before: list[Container]) -> Iterator[
             raise
         with ignore_interrupts():
             quiet = 0.0 if isinstance(error, Exception) else QUIET_SECONDS
-            _remove(to.client, to.layout, grace=HASTY_SECONDS, quiet=quiet)
+            remove(to.client, to.layout, grace=HASTY_SECONDS, quiet=quiet)
         raise
-
-
-@contextmanager
-def _client() -> Iterator[docker.DockerClient]:
-    """For what asks the engine alone: Compose's own start would cost as much as the question."""
-    require_engine(compose=False)
-    with connect(engine_host()) as client:
-        yield client
 
 
 def _running_processes(layout: Layout) -> dict[str, str]:
@@ -348,19 +338,6 @@ def _engine_gpus(client: docker.DockerClient, host: str) -> int:
 
 def _watch(client: docker.DockerClient, layout: Layout, plan: Plan) -> StackHealth:
     return StackHealth(client, plan, (f"{labels.STACK_DIR}={layout.home}",), layout.read_token())
-
-
-def _remove(client: docker.DockerClient, layout: Layout, *, grace: float, quiet: float = 0.0) -> bool:
-    project = layout.read_state().project
-    write_down(layout)
-    with suppress(InfraError, FileNotFoundError):  # down means gone, even where Compose hangs
-        wait_for_compose(layout.compose_lock, project, FINISH_BEFORE_DOWN)
-    removed = remove_stack(client, str(layout.home), project, grace=grace, quiet=quiet)
-    remove_leftovers(layout.home)
-    forget_upstreams(layout.home)
-    forget_secrets(layout)
-    forget_synced(layout.synced)
-    return removed
 
 
 def _given_token(secrets: Mapping[str, str]) -> str:

@@ -22,11 +22,12 @@ from gym.plan import diff
 from gym.plan.model import Plan
 from gym.programs import run_program
 from gym.runtime.compose.compose_errors import ServiceNotReady, explain
+from gym.runtime.compose.compose_lock import alone_with_compose
 from gym.runtime.compose.containers import PROJECT, Container, list_containers, observed
 from gym.runtime.compose.layout import Layout, State, override_files, write_first_routes
 from gym.runtime.compose.teardown import GRACE_SECONDS, hand_over_sandboxes, restart_containers, stop_containers
 from gym.runtime.compose.wait import StackHealth, wait_for_routes, wait_until_healthy
-from gym.runtime.compose.work import Working, alone_with_compose
+from gym.runtime.compose.work import Working
 from gym.runtime.signals import ignore_interrupts
 from gym.runtime.status import OnStatus, StackStatus
 from gym.wire.stack_names import CONSOLE, ROUTER, SANDBOX

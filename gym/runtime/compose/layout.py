@@ -6,7 +6,6 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +13,6 @@ import orjson
 from pydantic import ValidationError
 
 from gym import labels
-from gym.config.assets import search_roots
 from gym.engine import engine_host, socket_facts
 from gym.errors import UserError
 from gym.files import write_atomically
@@ -23,8 +21,6 @@ from gym.render.compose import (
     ENGINE_SOCKET,
     OUTSIDE_PORT,
     ROUTER_IMAGE,
-    ROUTES,
-    SYNCED,
     ComposeFacts,
     render_compose,
     sandbox_secret,
@@ -38,9 +34,9 @@ from gym.render.traefik import traefik_static
 from gym.render.unused_certificate import FILE as UNUSED_CERTIFICATE
 from gym.render.unused_certificate import unused_certificate
 from gym.render.wanted_stack import discovery_of, wanted_of
-from gym.runtime.compose.catalog_copies import write_catalog
 from gym.runtime.compose.router_probe import router_url
 from gym.runtime.compose.secrets import secret_names
+from gym.runtime.compose.stack_folder import StackFolder
 from gym.runtime.protocol import Prepared
 from gym.runtime.results_folder import results_folder
 from gym.runtime.sandbox_access import keep_tokens, prepare_state, write_config
@@ -73,57 +69,8 @@ class State(Value):
         return self.model_copy(update={"plan": plan})
 
 
-@dataclass(frozen=True)
-class Layout:
-    home: Path
-
-    @property
-    def compose(self) -> Path:
-        return self.home / "compose.yaml"
-
-    @property
-    def build(self) -> Path:
-        return self.home / "build"
-
-    @property
-    def secrets(self) -> Path:
-        return self.home / "secrets"
-
-    @property
-    def discovery(self) -> Path:
-        return self.home / "discovery" / "discovery.json"
-
-    @property
-    def traefik(self) -> Path:
-        return self.home / "traefik"
-
-    @property
-    def routes(self) -> Path:
-        return self.traefik / "dynamic" / ROUTES
-
-    @property
-    def notes(self) -> Path:
-        return self.home / "notes"
-
-    @property
-    def catalog(self) -> Path:
-        return self.home / "catalog"
-
-    @property
-    def wanted(self) -> Path:
-        return self.home / "wanted"
-
-    @property
-    def synced(self) -> Path:
-        return self.home / SYNCED
-
-    @property
-    def compose_lock(self) -> Path:
-        return self.home / "compose.lock"
-
-    @property
-    def logs(self) -> Path:
-        return self.home / "logs"
+class Layout(StackFolder):
+    """What is saved there, checked."""
 
     def project_of(self, plan: Plan) -> str:
         return project_name(plan.stack, self.home)
@@ -131,19 +78,19 @@ class Layout:
     def read_plan(self) -> Plan | None:
         if plan := self.read_state().plan:
             return plan
-        try:  # of a stack that an earlier gym started
-            return Plan.model_validate_json((self.home / "plan.json").read_bytes())
+        try:
+            return Plan.model_validate_json(self.older_plan.read_bytes())
         except (OSError, ValidationError):
             return None
 
     def read_state(self) -> State:
         try:
-            return State.model_validate_json((self.home / "state.json").read_bytes())
+            return State.model_validate_json(self.state.read_bytes())
         except (OSError, ValidationError):
             return State(project=project_name(self.home.name, self.home))
 
     def write_state(self, state: State) -> None:
-        write_atomically(self.home / "state.json", state.model_dump_json())
+        write_atomically(self.state, state.model_dump_json())
 
     def read_discovery(self) -> Discovery | None:
         return read_discovery(self.discovery)
@@ -170,7 +117,6 @@ def write_parts(layout: Layout, plan: Plan, state: State) -> None:
     write_atomically(layout.home / "discovery" / "console.json", _json(console_document(plan)), mode=SHARED)
     prepare_folders(layout, state)
     write_atomically(layout.routes.parent / UNUSED_CERTIFICATE, unused_certificate(), mode=SHARED)
-    write_catalog(layout.catalog, search_roots(Path.cwd(), os.environ))
 
 
 def prepare_folders(layout: Layout, state: State) -> None:
@@ -332,12 +278,6 @@ def write_first_routes(layout: Layout, plan: Plan) -> None:
     wanted = wanted_in(layout, plan)
     found = next_discovery(discovery_of(wanted, {}), layout.read_discovery())
     write_routes(layout.discovery, layout.routes, found, router_text(wanted, found))
-
-
-def write_down(layout: Layout) -> None:
-    """Nothing is wanted any more: the console and the broker stop keeping it."""
-    if (plan := layout.read_plan()) and layout.wanted.is_dir():
-        write_wanted(layout.wanted, wanted_in(layout, plan).model_copy(update={"down": True}))
 
 
 def forget_other_secrets(layout: Layout, plan: Plan, values: Mapping[str, str]) -> None:

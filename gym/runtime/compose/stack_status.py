@@ -7,30 +7,28 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
 from gym import labels
 from gym.runtime.compose.containers import PROJECT, Container, in_order, statuses_of
 from gym.runtime.compose.engine_reader import EngineReader, read_engine, unique
 from gym.runtime.compose.plan_names import PlanNames, read_names
 from gym.runtime.compose.router_probe import RouterProbe
+from gym.runtime.compose.stack_folder import StackFolder
 from gym.runtime.status import ReplicaStatus, StackStatus
-from gym.wire.stack_names import TOKEN, project_name
+from gym.wire.stack_names import TOKEN
 
 AT_ONCE: Final = 8
 
 
 def read_status(home: Path) -> StackStatus | None:
     """Every container is inspected. None where no container is there."""
-    home = home.resolve()
-    state = _read(home / "state.json")
-    plan = _names(state.get("plan") or _read(home / "plan.json"))
+    folder = StackFolder(home.resolve())
+    plan = _names(folder.saved_plan())
     engine = read_engine()
-    ours = engine.containers(f"{labels.STACK_DIR}={home}")
-    others = engine.containers(f"{PROJECT}={state.get('project') or project_name(home.name, home)}")  # of an override
+    ours = engine.containers(f"{labels.STACK_DIR}={folder.home}")
+    others = engine.containers(f"{PROJECT}={folder.saved_project()}")  # of an override
     if plan is None or not (ours or others):
         return None
-    probe = RouterProbe(plan, _token(home))
+    probe = RouterProbe(plan, _token(folder))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = pool.map(lambda one: _replicas(engine, probe, one), unique([*ours, *others]))
         replicas = in_order(chain.from_iterable(found))
@@ -49,14 +47,6 @@ def _names(plan: dict[str, Any]) -> PlanNames | None:
         return None
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = orjson.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _token(home: Path) -> str:
-    path = home / "secrets" / TOKEN
+def _token(folder: StackFolder) -> str:
+    path = folder.secrets / TOKEN
     return path.read_text("utf-8") if path.is_file() else ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gym import labels
 from gym.errors import InfraError
 from gym.runtime.compose.containers import PROJECT, Container, list_containers
-from gym.runtime.sandbox_access import HAND_OVER
+from gym.runtime.sandbox_leftovers import HAND_OVER
 from gym.runtime.user_state import owner
 from gym.wire.stack_names import SANDBOX, SERVICE
 

@@ -30,7 +30,8 @@ from gym.runtime.local.sidecar_folders import make_folders
 from gym.runtime.local.specs import CONSOLE, ROUTER, console_spec
 from gym.runtime.local.stack_order import StackOrder
 from gym.runtime.local.start_waits import StartDeadline, deadline_for, settles, wait_healthy, wait_routed
-from gym.runtime.sandbox_access import HAND_OVER, TOKENS, config_path, write_config
+from gym.runtime.sandbox_access import write_config
+from gym.runtime.sandbox_leftovers import HAND_OVER, TOKENS, config_path
 from gym.runtime.status import StackStatus
 from gym.wire.stack_names import SANDBOX
 

@@ -22,7 +22,8 @@ from gym.runtime.local.home import Home
 from gym.runtime.local.replica_process import ReplicaRole
 from gym.runtime.local.stack_order import StackOrder
 from gym.runtime.results_folder import results_folder
-from gym.runtime.sandbox_access import access_environ, config_path
+from gym.runtime.sandbox_access import access_environ
+from gym.runtime.sandbox_leftovers import config_path
 from gym.wire.stack_names import SANDBOX
 from gym.wire.telemetry import ENDPOINTS, read_telemetry
 from gym.wire.telemetry import KEY as TELEMETRY

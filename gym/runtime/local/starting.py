@@ -31,7 +31,8 @@ from gym.runtime.local.stack_order import StackOrder
 from gym.runtime.local.supervisor_requests import follow, runs, stop
 from gym.runtime.preparing import status_before
 from gym.runtime.protocol import Prepared
-from gym.runtime.sandbox_access import keep_tokens, remove_leftovers
+from gym.runtime.sandbox_access import keep_tokens
+from gym.runtime.sandbox_leftovers import remove_leftovers
 from gym.runtime.signals import end_as_by_ctrl_c, ignore_interrupts
 from gym.runtime.status import OnStatus, StackStatus
 from gym.runtime.upstream_folders import forget_upstreams, prepare_upstreams

@@ -26,7 +26,8 @@ from gym.runtime.local.stack_order import StackOrder
 from gym.runtime.local.starting import check_startable, is_text
 from gym.runtime.protocol import Prepared
 from gym.runtime.results_folder import folder_of
-from gym.runtime.sandbox_access import TOKENS, config_path, keep_tokens, write_config
+from gym.runtime.sandbox_access import keep_tokens, write_config
+from gym.runtime.sandbox_leftovers import TOKENS, config_path
 from gym.runtime.signals import end_as_by_ctrl_c, ignore_interrupts
 from gym.runtime.slurm.job_waits import wait_settled
 from gym.runtime.slurm.shared_folder import TOKEN, JobNote, SharedFolder, WantedJob

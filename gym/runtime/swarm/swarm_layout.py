@@ -5,14 +5,18 @@ Router and console run where these files are; the other nodes need none of them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from pydantic import Field, ValidationError
 
+from gym.config.assets import search_roots
 from gym.files import write_atomically
 from gym.plan.model import Plan, RouterPlan, Value
 from gym.render.swarm import STACK_FILE, SwarmFacts, render_swarm, swarm_configs
+from gym.runtime.compose.catalog_copies import write_catalog
 from gym.runtime.compose.layout import (
     WRITABLE,
     Layout,
@@ -55,6 +59,7 @@ def write_swarm(layout: Layout, plan: Plan, values: Mapping[str, str], state: St
     write_secrets(layout, {TOKEN: values[TOKEN]})
     write_atomically(layout.home / "swarm.json", notes.model_dump_json())
     write_parts(layout, plan, state)
+    write_catalog(layout.catalog, search_roots(Path.cwd(), os.environ))
     is_new = layout.read_discovery() is None
     write_deployed(layout, plan, state)
     if is_new:

@@ -25,9 +25,10 @@ from gym.runtime.compose.choice import check_instances, choose, choose_running
 from gym.runtime.compose.compose_runtime import ComposeRuntime, inside_container
 from gym.runtime.compose.container_logs import follow_logs, read_logs
 from gym.runtime.compose.containers import Container, observed, replica_id
+from gym.runtime.compose.down import mark_down
 from gym.runtime.compose.free_port import with_free_port
 from gym.runtime.compose.host_facts import read_host_facts
-from gym.runtime.compose.layout import Layout, State, compose_facts, forget_secrets, state_of, write_down
+from gym.runtime.compose.layout import Layout, State, compose_facts, forget_secrets, state_of
 from gym.runtime.compose.prepare import prepare
 from gym.runtime.lateness import start_seconds
 from gym.runtime.local.home import one_command, prepare_home
@@ -111,7 +112,7 @@ class SwarmRuntime:
         layout = Layout(home.resolve())
         plan, project = layout.read_plan(), layout.read_state().project
         with _client() as client:
-            write_down(layout)
+            mark_down(layout.wanted)
             removed = remove_from_swarm(client, engine_host(), project, plan.drain_seconds if plan else 0.0)
         forget_upstreams(layout.home)
         forget_secrets(layout)

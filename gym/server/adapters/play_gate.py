@@ -18,6 +18,7 @@ from gym.server.adapters.model_gate import LONGEST, NOT_AGAIN, ModelGate, refusa
 from gym.server.adapters.play_mcp import answer_mcp
 from gym.server.adapters.play_tools import PlayEnded, PlayLimits, PlayTool
 from gym.server.asgi import Answer, Receive, Scope, Send, send_answer
+from gym.server.prompt_server import PromptServer
 from gym.server.rollout_client import RolloutClient
 from gym.wire.failures import RolloutError
 
@@ -115,7 +116,7 @@ class GateKeeper:
         config = uvicorn.Config(self, interface="asgi3", log_level="warning", access_log=False, **usual)
         config.timeout_graceful_shutdown = 1
         config.timeout_keep_alive = 75
-        server = uvicorn.Server(config)
+        server = PromptServer(config)
         config.load()
         server.lifespan = config.lifespan_class(config)
         await server.startup(sockets=[listener])

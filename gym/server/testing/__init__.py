@@ -19,6 +19,7 @@ from gym.http.pool import HttpClient, Reply
 from gym.server.asgi import Answer, Call
 from gym.server.base import Route, Server, json_answer
 from gym.server.one_write import OneWriteProtocol
+from gym.server.prompt_server import PromptServer
 from gym.wire import items
 from gym.wire.failures import RolloutError
 from gym.wire.json_text import write_json
@@ -168,7 +169,7 @@ async def running(app: Any) -> AsyncIterator[str]:
     config = uvicorn.Config(app, interface="asgi3", log_level="warning", **usual)
     config.timeout_graceful_shutdown = 5
     config.timeout_keep_alive = 60  # of uvicorn's 5 a busy machine may need more to make the next request
-    server = uvicorn.Server(config)
+    server = PromptServer(config)
     await _start(server, listener)
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -176,7 +177,7 @@ async def running(app: Any) -> AsyncIterator[str]:
         await server.shutdown(sockets=[listener])
 
 
-async def _start(server: uvicorn.Server, listener: socket.socket) -> None:
+async def _start(server: PromptServer, listener: socket.socket) -> None:
     # Not `Server.serve`: it takes over the process's signal handlers, and looks for its end ten times a second.
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from gym import labels
-from gym.runtime.sandbox_access import TOKENS
+from gym.runtime.sandbox_leftovers import TOKENS
 from gym.testing import GymStack
 from gym.wire.stack_names import CONSOLE, NETWORK, PORT, ROUTER, SANDBOX, project_name
 from tests.support.cli import GYM, environment, gym

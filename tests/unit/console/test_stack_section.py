@@ -32,7 +32,7 @@ async def stack_over(bench: Bench, parts: StackParts, results: Path | None = Non
     sources = LiveSources(str(bench.folder / "discovery.json"), bench.folder / "console.json", client)
     runs = RunFiles([results], later=True) if results else None
     sections = make_run_sections(runs) if runs else ()
-    deps = Deps(sources, Prober(client), parts=parts, client=client, sections=sections)
+    deps = Deps(sources, Prober(client), parts=parts, client=client, sections=lambda: sections)
     try:
         async with running(make_app(deps)) as url:
             yield Visitor(url, client)

@@ -10,7 +10,7 @@ import pytest
 
 from gym.errors import InfraError
 from gym.programs import run_program
-from gym.runtime.compose.work import alone_with_compose, wait_for_compose
+from gym.runtime.compose.compose_lock import alone_with_compose, wait_for_compose
 
 UNTIL_THERE = "import pathlib, sys, time\nwhile not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.01)"
 
@@ -19,7 +19,7 @@ def leave_at_work(lock: Path, end: Path) -> None:
     """What is left of a command that was killed: a program that ends when the file `end` is there."""
     command = (
         "import os, pathlib, signal, sys\n"
-        "from gym.runtime.compose.work import alone_with_compose\n"
+        "from gym.runtime.compose.compose_lock import alone_with_compose\n"
         "from gym.programs import run_program\n"
         f"with alone_with_compose(pathlib.Path({str(lock)!r}), 'demo') as held:\n"
         f"    argv = [sys.executable, '-c', {UNTIL_THERE!r}, {str(end)!r}]\n"

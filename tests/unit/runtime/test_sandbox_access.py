@@ -17,12 +17,11 @@ from gym.plan.model import Service
 from gym.runtime.compose.layout import Layout, State, write_stack
 from gym.runtime.sandbox_access import (
     BrokerTokens,
-    config_path,
     keep_tokens,
     read_tokens,
-    remove_leftovers,
     write_config,
 )
+from gym.runtime.sandbox_leftovers import config_path, remove_leftovers
 from gym.wire.sandbox import Grant, ProviderName
 from tests.support.compose_plans import plan_of, service
 

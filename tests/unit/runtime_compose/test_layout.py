@@ -8,6 +8,7 @@ import yaml
 
 from gym.plan import RouterPlan
 from gym.render.compose_settings import LONG_DOCUMENT
+from gym.runtime.compose.down import mark_down
 from gym.runtime.compose.layout import (
     Layout,
     State,
@@ -15,7 +16,6 @@ from gym.runtime.compose.layout import (
     forget_secrets,
     restore,
     write_compose,
-    write_down,
     write_first_routes,
     write_saved,
     write_stack,
@@ -122,9 +122,9 @@ def test_what_compose_refused_is_forgotten_and_the_earlier_stack_is_wanted_again
 
 def test_a_stack_that_goes_down_says_so_to_its_supervisor(tmp_path: Path) -> None:
     layout = Layout(tmp_path / "home")
-    write_down(layout)  # nothing was ever there
+    mark_down(layout.wanted)  # nothing was ever there
     write_stack(layout, plan_of(service("mcqa")), {}, STATE)
-    write_down(layout)
+    mark_down(layout.wanted)
     wanted = read_wanted(layout.wanted)
     assert wanted is not None
     assert wanted.down
