@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+
+if __name__ == "__main__":
+    gc.disable()  # see gym.server.serve
+
 import logging
 import os
 import sys
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
+    gc.enable()
     if where := os.environ.get(labels.ENV_LOG_COPIES):
         copy_output(where)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

@@ -1,4 +1,5 @@
-"""What a server of the local runtime costs to start, and what memory is its own: by itself, and as a fork.
+"""What a server of the local runtime costs to start, what memory is its own, and how long it takes to stop: by itself,
+and as a fork.
 
 python -m tests.bench.server_starts
 
@@ -13,6 +14,7 @@ import signal
 import statistics
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from gym import labels
@@ -46,13 +48,15 @@ def own_mib(pid: int) -> float:
     return sum(int(one.split()[1]) for one in lines if one.startswith("Private")) / 1024
 
 
-async def measure(folder: Path) -> tuple[list[tuple[float, float]], list[tuple[float, float]], float]:
-    """CPU seconds until it serves and own MiB, of those that start by themselves and of forks; CPU of the parent."""
+async def measure(folder: Path) -> tuple[list[tuple[float, float]], list[tuple[float, float]], float, list[float]]:
+    """CPU seconds until it serves and own MiB, of those that start by themselves and of forks; CPU of the parent; the
+    seconds from SIGTERM to the end."""
     reaper = Reaper(asyncio.get_running_loop())
     forks = ForkParents(reaper, folder)
     processes: list[Process] = []
     alone: list[tuple[float, float]] = []
     forked: list[tuple[float, float]] = []
+    stops: list[float] = []
 
     async def follow(process: Process, url: str) -> tuple[float, float]:
         processes.append(process)
@@ -77,17 +81,19 @@ async def measure(folder: Path) -> tuple[list[tuple[float, float]], list[tuple[f
                 started = start_process(spec, listener, remember)
             alone.append(await follow(started, f"http://{host}:{port}"))
         parent = int(Path(f"/proc/{processes[1].pid}/stat").read_text().rpartition(")")[2].split()[1])
-        return alone, forked, cpu_seconds(parent)
+        return alone, forked, cpu_seconds(parent), stops
     finally:
         for one in processes:
+            began = time.perf_counter()
             send_signal(one, signal.SIGTERM)
             await reaper.exit_of(one)
+            stops.append(time.perf_counter() - began)
         await forks.close()
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        alone, forked, parent = asyncio.run(measure(Path(folder)))
+        alone, forked, parent, stops = asyncio.run(measure(Path(folder)))
     (cpu, memory), (cpu_forked, memory_forked) = (
         [statistics.median(values) for values in zip(*found, strict=True)] for found in (alone, forked)
     )
@@ -95,6 +101,7 @@ def main() -> None:
     print(
         f"as a fork: {cpu_forked * 1000:.0f} ms CPU, {memory_forked:.1f} MiB of its own; the parent {parent:.2f} s once"
     )
+    print(f"from SIGTERM to its end, idle: {statistics.median(stops) * 1000:.0f} ms")
     print(f"ratio: {cpu_forked / cpu:.2f} of the CPU, {memory_forked / memory:.2f} of the memory")
 
 

@@ -22,7 +22,7 @@ from gym.config import CatalogEntry, find_server, list_servers, own_fields, sear
 from gym.errors import GymError, UserError
 from gym.wire.sandbox import ProviderName
 
-AT_ONCE = 2
+AT_ONCE = min(8, (os.cpu_count() or 1) + 1)  # one more than cores: a server's tests wait for a third of their time
 SandboxProvider = Annotated[
     ProviderName | None,
     typer.Option("--sandbox", metavar="PROVIDER", help="Try docker, bubblewrap or subprocess on this machine instead."),

@@ -26,6 +26,7 @@ from gym.wire.json_text import write_json
 
 Rows = list[dict[str, Any]]  # what the fixture `rows` gives
 ANSWER_SECONDS = 300.0  # only what hangs takes so long, on however busy a machine
+STOP_SECONDS = 5
 
 
 class Answered(NamedTuple):
@@ -167,7 +168,7 @@ async def running(app: Any) -> AsyncIterator[str]:
     listener.listen(256)
     usual: dict[str, Any] = {"http": OneWriteProtocol, "ws": "none", "lifespan": "on", "log_config": None}
     config = uvicorn.Config(app, interface="asgi3", log_level="warning", **usual)
-    config.timeout_graceful_shutdown = 5
+    config.timeout_graceful_shutdown = STOP_SECONDS
     config.timeout_keep_alive = 60  # of uvicorn's 5 a busy machine may need more to make the next request
     server = PromptServer(config)
     await _start(server, listener)

@@ -81,6 +81,16 @@ def test_ps_of_a_compose_stack_loads_no_docker_py_and_no_models(tmp_path: Path) 
     assert set(found["loaded"]) <= SCREEN
 
 
+def test_down_loads_no_parser_and_no_models(tmp_path: Path) -> None:
+    home = tmp_path / ".gym" / "eval"
+    home.mkdir(parents=True)
+    write_choice(home, EngineChoice("compose"))
+    found = run_cold("down", "--stack", "eval", cwd=tmp_path, DOCKER_HOST=f"unix://{tmp_path}/none.sock")
+    assert found["code"] == 1  # no engine answers
+    assert "gym.runtime.compose.down" in found["ours"]
+    assert set(found["loaded"]) <= SCREEN
+
+
 def test_ls_loads_no_docker_py_and_no_models(tmp_path: Path) -> None:
     environ = {"DOCKER_HOST": f"unix://{tmp_path}/none.sock", "XDG_STATE_HOME": str(tmp_path)}
     found = run_cold("ls", cwd=tmp_path, **environ)
@@ -94,6 +104,7 @@ def test_ps_is_read_in_the_forms_it_is_typed_in() -> None:
     assert named is not None
     assert (named.stack, named.as_json, isinstance(named.stack, TypedStack)) == ("eval", True, True)
     assert read_quick(["ps"], {"GYM_STACK": "eval"}) == read_quick(["ps", "--stack", "eval"], {})
+    assert read_quick(["down", "--stack", "eval"], {}) == read_quick(["down"], {"GYM_STACK": "eval"})
     here = read_quick(["ps"], {})
     assert here is not None
     assert (here.stack, isinstance(here.stack, TypedStack)) == (DEFAULT_STACK, False)
@@ -106,6 +117,10 @@ def test_ps_is_read_in_the_forms_it_is_typed_in() -> None:
         ["ps", "--stack"],
         ["ps", "--stack", "No Name"],
         ["ps", "--all"],
+        ["down", "--all"],
+        ["down", "--json"],
+        ["down", "--folder", "x"],
+        ["down", "--stack", "eval", "--json"],
         ["info"],
         ["info", "--help"],
         ["ls", "--stack", "eval"],
