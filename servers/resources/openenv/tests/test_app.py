@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiohttp import WSMsgType, web
 from app import OpenEnv
-from conftest import Line
 from lock.rules import secret_of
 
 from gym.server.testing import ANSWER_SECONDS, Answered, Caller, running
 from gym.wire.items import message
 
+if TYPE_CHECKING:
+    from real_environments import Line
+
+pytest_plugins = ["real_environments"]
 pytestmark = pytest.mark.asyncio
 LOCK = {"observation_field": "text", "unpaid_steps": "none", "repeatable": True}
 WORDS = {"action_field": "word", "observation_field": "text"}

@@ -12,6 +12,7 @@ from lock.rules import secret_of
 
 from gym.server.testing import Caller, running
 
+pytest_plugins = ["real_environments"]
 pytestmark = pytest.mark.asyncio
 TURN = {"tools": "action", "action_tool": "turn_lock", "observation_field": "text", "unpaid_steps": "none"}
 
