@@ -9,6 +9,13 @@ NEW_OBJECTS = 50_000  # between two looks for garbage: at the usual 2,000 they t
 
 def main() -> int:
     gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
+    try:
+        return _run()
+    finally:
+        gc.freeze()  # at its end Python would look for garbage in all that was imported: 50 ms
+
+
+def _run() -> int:
     missing = [name for name in ("typer", "rich", "jinja2", "httpx") if importlib.util.find_spec(name) is None]
     if missing:
         from gym.programs import install_command  # noqa: PLC0415  (a start pays for it only here)
