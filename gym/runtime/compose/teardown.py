@@ -114,7 +114,12 @@ def _end(client: docker.DockerClient, container: Container, seconds: float) -> N
 
 def _remove_network(client: docker.DockerClient, network: dict[str, Any]) -> None:
     """A network with a container on it cannot be removed: one that is not ours is only disconnected."""
-    details = client.api.inspect_network(network["Id"])
+    import docker.errors  # noqa: PLC0415
+
+    try:
+        details = client.api.inspect_network(network["Id"])
+    except docker.errors.NotFound:  # another command removed it just now
+        return
     for endpoint in details.get("Containers") or {}:
         _tolerant(lambda: client.api.disconnect_container_from_network(endpoint, network["Id"], force=True))  # noqa: B023
     _tolerant(lambda: client.api.remove_network(network["Id"]))
