@@ -107,7 +107,7 @@ def _checked_compose() -> str:
 
 
 def ask_compose_ahead() -> None:
-    """Its version takes a tenth of a second to be told: the command that needs it has its imports to do meanwhile."""
+    """Compose needs a tenth of a second to print its version; the command that needs it imports modules meanwhile."""
     threading.Thread(target=_ask_ahead, name="compose version", daemon=True).start()
 
 

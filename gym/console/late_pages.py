@@ -1,6 +1,6 @@
 """The pages for people, made when the first of them is asked for.
 
-Many stacks are never looked at, and to import what the pages need is a fifth of the console's start.
+Many stacks are never looked at, and to import what the pages need is a sixth of the console's imports.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def stop(home: Path, runtime: RuntimeName) -> int:
 def stop_all_of(home: Path, runtime: RuntimeName) -> bool:
     """True when anything ran."""
     if runtime == "compose":
-        from gym.runtime.compose.down import down  # noqa: PLC0415  (a fifth of what its runtime takes)
+        from gym.runtime.compose.stack_removal import down  # noqa: PLC0415  (a fifth of what its runtime takes)
 
         return down(home)
     return make_runtime(runtime).down(home)

@@ -23,7 +23,6 @@ from gym.runtime.compose.compose_lock import wait_for_compose
 from gym.runtime.compose.container_logs import follow_logs, read_logs
 from gym.runtime.compose.containers import Container, observed, replica_id
 from gym.runtime.compose.converge import Converger, containers_of
-from gym.runtime.compose.down import down, engine_alone, remove
 from gym.runtime.compose.free_port import with_free_port
 from gym.runtime.compose.host_facts import read_host_facts
 from gym.runtime.compose.layout import (
@@ -50,6 +49,7 @@ from gym.runtime.compose.stack_lock import (
     read_lock,
     write_lock,
 )
+from gym.runtime.compose.stack_removal import down, engine_alone, remove
 from gym.runtime.compose.stack_status import read_status
 from gym.runtime.compose.synced_sources import find_synced, forget_synced, sync_sources
 from gym.runtime.compose.teardown import remove_all

@@ -25,11 +25,11 @@ from gym.runtime.compose.choice import check_instances, choose, choose_running
 from gym.runtime.compose.compose_runtime import ComposeRuntime, inside_container
 from gym.runtime.compose.container_logs import follow_logs, read_logs
 from gym.runtime.compose.containers import Container, observed, replica_id
-from gym.runtime.compose.down import mark_down
 from gym.runtime.compose.free_port import with_free_port
 from gym.runtime.compose.host_facts import read_host_facts
 from gym.runtime.compose.layout import Layout, State, compose_facts, forget_secrets, state_of
 from gym.runtime.compose.prepare import prepare
+from gym.runtime.compose.stack_removal import mark_down
 from gym.runtime.lateness import start_seconds
 from gym.runtime.local.home import one_command, prepare_home
 from gym.runtime.protocol import Inside, Prepared

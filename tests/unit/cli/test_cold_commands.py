@@ -71,23 +71,17 @@ def test_ps_of_a_local_stack_loads_nothing_that_it_does_not_print_with(tmp_path:
     assert set(found["loaded"]) <= SCREEN
 
 
-def test_ps_of_a_compose_stack_loads_no_docker_py_and_no_models(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "module"),
+    [("ps", "gym.runtime.compose.stack_status"), ("down", "gym.runtime.compose.stack_removal")],
+)
+def test_a_command_of_a_compose_stack_loads_no_parser_and_no_models(tmp_path: Path, command: str, module: str) -> None:
     home = tmp_path / ".gym" / "eval"
     home.mkdir(parents=True)
     write_choice(home, EngineChoice("compose"))
-    found = run_cold("ps", "--stack", "eval", cwd=tmp_path, DOCKER_HOST=f"unix://{tmp_path}/none.sock")
+    found = run_cold(command, "--stack", "eval", cwd=tmp_path, DOCKER_HOST=f"unix://{tmp_path}/none.sock")
     assert found["code"] == 1  # no engine answers
-    assert "gym.runtime.compose.stack_status" in found["ours"]
-    assert set(found["loaded"]) <= SCREEN
-
-
-def test_down_loads_no_parser_and_no_models(tmp_path: Path) -> None:
-    home = tmp_path / ".gym" / "eval"
-    home.mkdir(parents=True)
-    write_choice(home, EngineChoice("compose"))
-    found = run_cold("down", "--stack", "eval", cwd=tmp_path, DOCKER_HOST=f"unix://{tmp_path}/none.sock")
-    assert found["code"] == 1  # no engine answers
-    assert "gym.runtime.compose.down" in found["ours"]
+    assert module in found["ours"]
     assert set(found["loaded"]) <= SCREEN
 
 

@@ -8,7 +8,6 @@ import yaml
 
 from gym.plan import RouterPlan
 from gym.render.compose_settings import LONG_DOCUMENT
-from gym.runtime.compose.down import mark_down
 from gym.runtime.compose.layout import (
     Layout,
     State,
@@ -21,6 +20,7 @@ from gym.runtime.compose.layout import (
     write_stack,
 )
 from gym.runtime.compose.secrets import replace_secrets
+from gym.runtime.compose.stack_removal import mark_down
 from gym.wire.wanted import read_wanted
 from tests.support.compose_plans import plan_of, service
 

@@ -20,9 +20,9 @@ from gym.server.prompt_server import PromptServer
 from gym.server.testing import running
 
 HOUR = 3600.0
-# It stops itself once it serves. A tick would see the stop in an hour.
+# The signal comes once it serves and its loop sleeps. A tick would see the stop in an hour.
 STOPS = """
-import asyncio, os, signal, sys
+import asyncio, os, signal, sys, threading
 from pathlib import Path
 if sys.argv[1] == "asyncio":
     sys.modules["uvloop"] = None
@@ -33,8 +33,6 @@ from gym.server.serve import run_app
 class Stops(ResourcesServer[None]):
     async def start(self):
         Path("loop").write_text(type(asyncio.get_running_loop()).__module__)
-        loop = asyncio.get_running_loop()
-        loop.call_later(0.2, os.kill, os.getpid(), signal.SIGTERM)
 
     async def stop(self):
         Path("stopped").touch()
@@ -42,6 +40,13 @@ class Stops(ResourcesServer[None]):
     async def verify(self, rollout: VerifyRequest) -> float:
         return 1.0
 
+serves = prompt_server.PromptServer.main_loop
+
+async def main_loop(self):
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    await serves(self)
+
+prompt_server.PromptServer.main_loop = main_loop
 prompt_server.TICK_SECONDS = 3600.0
 run_app(Stops.app(), read_settings(os.environ))
 """
