@@ -151,10 +151,10 @@ class HotRoutes:
     def _answer_quietly(self, answer: Callable[[], Answer]) -> Answer:
         try:
             return answer()
-        except Exception as error:  # noqa: BLE001 (an author's `health`: it says what is wrong, and the server serves on)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (an author's `health`: it says what is wrong, and the server serves on)
             return failure_to_answer(self._failure(error))
 
-    def _failure(self, error: Exception, rollout_id: str = "") -> RolloutError:
+    def _failure(self, error: BaseException, rollout_id: str = "") -> RolloutError:
         failure = error_to_failure(error, server=self.server, role=self.role, rollout_id=rollout_id)
         return failure if self.mask is None else self.mask(failure)
 
@@ -179,11 +179,14 @@ class HotRoutes:
             caller.watch(receive, call.timeout)
             CURRENT.set(call)
             answer = await self._within_deadline(handler, call, caller)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if caller.gone and caller.take_back_cancel():
                 return
-            raise
-        except Exception as error:  # noqa: BLE001 (the one boundary of a server: every failure becomes data)
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            answer = failure_to_answer(self._failure(error, call.rollout_id), call.failure_headers, call.dialect)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (the one boundary of a server: every failure becomes data)
             answer = failure_to_answer(self._failure(error, call.rollout_id), call.failure_headers, call.dialect)
         finally:
             caller.forget()

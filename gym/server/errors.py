@@ -22,8 +22,11 @@ log = logging.getLogger("gym.server")
 _LIBRARIES = (sysconfig.get_paths()["purelib"], sysconfig.get_paths()["stdlib"], str(Path(__file__).parents[1]))
 
 
-def error_to_failure(error: Exception, *, server: str, role: str, rollout_id: str = "") -> RolloutError:
-    """Peers' failures pass on as they are, bad bodies are the row's fault, everything else is a bug of this server."""
+def error_to_failure(error: BaseException, *, server: str, role: str, rollout_id: str = "") -> RolloutError:
+    """Peers' failures pass on as they are, bad bodies are the row's fault, everything else is a bug of this server.
+
+    So is a `SystemExit`, as argparse raises it, or a cancel of the author's own: it fails the call it was raised in.
+    """
     if isinstance(error, RolloutError):
         error.server = error.server or server
         if error.kind == "sandbox" and error.status < 500:

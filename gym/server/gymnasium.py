@@ -80,7 +80,7 @@ class Episode(Generic[S]):
     last_reply: bytes = b""
     shown: Observation = None  # the first observation, where `/seed_session` opened the episode
     acting: asyncio.Lock = field(default_factory=asyncio.Lock)  # one action at a time
-    failure: Exception | None = None  # of a step: its outcome is unknown, so nothing is paid
+    failure: Exception | SystemExit | None = None  # of a step: its outcome is unknown, so nothing is paid
 
 
 class GymnasiumServer(ResourcesServer[Episode[S]], Generic[S]):
@@ -169,7 +169,7 @@ class GymnasiumServer(ResourcesServer[Episode[S]], Generic[S]):
         """One step of an episode, which is left where that ends it."""
         try:
             step = await self.step(action, episode.state)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             episode.failure = error
             raise
         if step.ends:

@@ -67,7 +67,7 @@ class McpEndpoint:
             return _result(body, structured=self._structured(params.name, body))
         except ValidationError as error:
             return _result(validation_detail(error), failed=True)
-        except Exception as error:  # noqa: BLE001 (a boundary, as HotRoutes is: every failure becomes the tool's text)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (a boundary, as HotRoutes is: every failure becomes the tool's text)
             failure = error_to_failure(error, server=self._server.name, role=self._server.role)
             return _result(self._server.own_secrets.mask_failure(failure).to_body(), failed=True)
 

@@ -345,7 +345,7 @@ class ResourcesServer(Server, Generic[S]):
             return
         try:
             await self.close(state)
-        except Exception as error:  # noqa: BLE001 (an author's close: neither a reward nor the next session is to suffer)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (an author's close: neither a reward nor the next session is to suffer)
             log.error("close: %s", error_text(error), exc_info=error)
 
     async def _sweep(self) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from numbers import Real
-from typing import Any
+from typing import Any, TypeGuard
 
 from pydantic import BaseModel
 
 from gym.wire.failures import RolloutError
 from gym.wire.rows import VerifyResponse
+
+SHOWN = 100  # letters of what is no number
 
 
 class Score(VerifyResponse):
@@ -39,7 +41,32 @@ def reward_fields(outcome: Any) -> dict[str, Any]:
     else:
         fields = {"reward": outcome}
     reward = fields.get("reward")
-    if not isinstance(reward, Real) or not math.isfinite(reward):
-        raise RolloutError("resources", f"verify returned {reward!r}: a reward is a finite number", retryable=False)
+    if not _is_finite(reward):
+        raise RolloutError(
+            "resources", f"verify returned {_describe(reward)}: a reward is a finite number", retryable=False
+        )
     fields["reward"] = float(reward)
     return fields
+
+
+def _is_finite(reward: Any) -> TypeGuard[Real]:
+    try:
+        return isinstance(reward, Real) and math.isfinite(reward)
+    except OverflowError:  # an integer or a fraction beyond every float
+        return False
+
+
+def _describe(reward: Any) -> str:
+    """In the same words each time: of failures those with one message are counted as one."""
+    if isinstance(reward, Coroutine):
+        reward.close()
+        return "a coroutine that it did not await"
+    if isinstance(reward, Real):
+        try:
+            return repr(float(reward))
+        except OverflowError:
+            return "a number beyond every float"
+    if isinstance(reward, str | None):
+        text = repr(reward)
+        return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+    return f"an object of type {type(reward).__name__}"

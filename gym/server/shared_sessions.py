@@ -109,7 +109,7 @@ class SharedSessions:
             reply, error = b"", None
             try:
                 reply = await work(state)
-            except Exception as caught:  # noqa: BLE001 (raised below: what it did to the state stays, as in memory)
+            except (Exception, SystemExit) as caught:  # noqa: BLE001 (raised below: what it did to the state stays, as in memory)
                 error = caught
             if await self._write(
                 session_id, found, self._dump(state), "" if error else call, reply, ends and not error

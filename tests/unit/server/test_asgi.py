@@ -32,6 +32,8 @@ class Echo(Server):
             Route("/echo", self.on_echo, "Say it again", Row, VerifyResponse),
             Route("/wait", self.on_wait),
             Route("/fail", self.on_fail),
+            Route("/exit", self.on_exit),
+            Route("/cancel", self.on_cancel),
         ]
 
     async def start(self) -> None:
@@ -61,6 +63,12 @@ class Echo(Server):
 
     async def on_fail(self, call: Call) -> Answer:
         raise RolloutError("judge", "no verdict")
+
+    async def on_exit(self, call: Call) -> Answer:
+        raise SystemExit(2)
+
+    async def on_cancel(self, call: Call) -> Answer:
+        raise asyncio.CancelledError
 
     def extend(self, app: FastAPI) -> None:
         @app.get("/cool")
@@ -144,6 +152,16 @@ async def test_a_failure_has_its_status_its_body_and_its_header() -> None:
     assert reply.status == 500
     assert reply.body["error"] == {"kind": "judge", "server": "echo", "message": "no verdict", "retryable": True}
     assert reply.reply.header(b"x-gym-error") == b"judge"
+
+
+@pytest.mark.parametrize(("path", "says"), [("/exit", "SystemExit: 2 ("), ("/cancel", "CancelledError (")])
+async def test_code_that_would_end_the_server_fails_its_call_and_the_server_serves_on(path: str, says: str) -> None:
+    async with running(Echo.app({}, name="echo")) as url, Caller(url) as caller:
+        reply = await caller.post(path)
+        assert reply.status == 500
+        assert reply.body["error"]["message"].startswith(says + "test_asgi.py:")
+        assert (reply.body["error"]["kind"], reply.body["error"]["retryable"]) == ("agent", False)
+        assert (await caller.post("/echo")).status == 200
 
 
 async def test_everything_else_is_fastapis() -> None:

@@ -54,6 +54,9 @@ class Chosen(ResourcesServer[None]):
         "inf": math.inf,
         "none": None,
         "text": "1.0",
+        "long text": "1" * 100_000,
+        "beyond": 10**5_000,
+        "object": object(),
         "no reward": {"why": "forgot"},
         "model nan": VerifyResponse(reward=math.nan),
     }
@@ -65,6 +68,8 @@ class Chosen(ResourcesServer[None]):
             return StartRow.model_validate({}).start
         if rollout.last_text == "time":
             raise TimeoutError("the compiler took 10 s")
+        if rollout.last_text == "coroutine":
+            return self.verify(rollout)
         return self.outcomes[rollout.last_text]
 
 
@@ -86,12 +91,27 @@ async def test_a_verifier_may_answer_a_number_a_mapping_or_a_model(outcome: str,
     assert isinstance(reply.body["reward"], float)
 
 
-@pytest.mark.parametrize("outcome", ["nan", "inf", "none", "text", "no reward", "model nan"])
-async def test_what_is_no_finite_number_is_refused_as_a_reward(outcome: str) -> None:
+@pytest.mark.parametrize(
+    ("outcome", "found"),
+    [
+        ("nan", "nan"),
+        ("inf", "inf"),
+        ("none", "None"),
+        ("text", "'1.0'"),
+        ("long text", "'" + "1" * 99 + "…"),
+        ("beyond", "a number beyond every float"),
+        ("object", "an object of type object"),
+        ("coroutine", "a coroutine that it did not await"),
+        ("no reward", "None"),
+        ("model nan", "nan"),
+    ],
+)
+async def test_what_is_no_finite_number_is_refused_as_a_reward(outcome: str, found: str) -> None:
     async with running(Chosen.app({}, name="chosen")) as url, Caller(url) as caller:
         reply = await caller.post("/verify", asked(outcome))
-    assert (reply.status, reply.body["error"]["kind"], reply.body["error"]["retryable"]) == (500, "resources", False)
-    assert "a reward is a finite number" in reply.body["error"]["message"]
+    error = reply.body["error"]
+    assert (reply.status, error["kind"], error["retryable"]) == (500, "resources", False)
+    assert error["message"] == f"verify returned {found}: a reward is a finite number"
 
 
 async def test_a_bug_in_a_verifier_names_its_line_and_is_no_reward() -> None:
