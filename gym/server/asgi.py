@@ -186,7 +186,9 @@ class HotRoutes:
             if task is None or task.cancelling():
                 raise
             answer = failure_to_answer(self._failure(error, call.rollout_id), call.failure_headers, call.dialect)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 (the one boundary of a server: every failure becomes data)
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 (the one boundary of a server: every failure becomes data)
             answer = failure_to_answer(self._failure(error, call.rollout_id), call.failure_headers, call.dialect)
         finally:
             caller.forget()

@@ -17,7 +17,7 @@ from gym.wire.expected import expected_at
 from gym.wire.failures import KINDS, FailureKind, RolloutError
 
 FINDINGS = 50  # of one body that are shown
-SHOWN_INPUT = 1_000  # letters of what was found at a place
+SHOWN_INPUT = 1_000  # letters of what was found at a place, and of an error's message
 log = logging.getLogger("gym.server")
 _LIBRARIES = (sysconfig.get_paths()["purelib"], sysconfig.get_paths()["stdlib"], str(Path(__file__).parents[1]))
 
@@ -25,7 +25,8 @@ _LIBRARIES = (sysconfig.get_paths()["purelib"], sysconfig.get_paths()["stdlib"],
 def error_to_failure(error: BaseException, *, server: str, role: str, rollout_id: str = "") -> RolloutError:
     """Peers' failures pass on as they are, bad bodies are the row's fault, everything else is a bug of this server.
 
-    So is a `SystemExit`, as argparse raises it, or a cancel of the author's own: it fails the call it was raised in.
+    So is what would end a process: `SystemExit`, as argparse raises it, a panic of a library in Rust, a cancel of the
+    author's own. It fails the call it was raised in.
     """
     if isinstance(error, RolloutError):
         error.server = error.server or server
@@ -79,10 +80,20 @@ def _to_json(value: Any) -> bytes:
 
 def error_text(error: BaseException) -> str:
     """`ZeroDivisionError: division by zero (app.py:31 in verify: return 1 / 0)`: the author's own last line."""
-    message = validation_message(error) if isinstance(error, ValidationError) else str(error).strip()
-    text = type(error).__name__ + (f": {message.splitlines()[0]}" if message else "")
+    message = validation_message(error) if isinstance(error, ValidationError) else _message(error)
+    text = type(error).__name__ + (f": {message}" if message else "")
     place = place_of(traceback.extract_tb(error.__traceback__))
     return f"{text} ({place})" if place else text
+
+
+def _message(error: BaseException) -> str:
+    """Its first line; an author may have put all that a policy wrote into it."""
+    try:
+        lines = str(error).strip().splitlines()
+    except (Exception, SystemExit):  # noqa: BLE001 (a str() that breaks)
+        return ""
+    first = lines[0] if lines else ""
+    return first if len(first) <= SHOWN_INPUT else f"{first[:SHOWN_INPUT]}…"
 
 
 def place_of(stack: Sequence[traceback.FrameSummary]) -> str:

@@ -24,7 +24,7 @@ from gym.server.config import ServerConfig, Settings, addresses
 from gym.server.errors import error_text, validation_detail
 from gym.server.replicas import Peers
 from gym.server.rollout_client import RolloutClient
-from gym.server.score import reward_fields
+from gym.server.score import no_json, reward_fields
 from gym.server.session import Session, SessionStore
 from gym.server.shared_sessions import SharedSessions
 from gym.server.state_types import state_adapter
@@ -260,7 +260,11 @@ class ResourcesServer(Server, Generic[S]):
         if self.config.expose_tools_over_mcp:
             mcp.take_prefixes_off(request, self.name)
         outcome = await self._run_verify(request, session.state if session else None)
-        body = splice_pieces(call.body, reward_fields(outcome), keys=top_level_keys(request))
+        fields = reward_fields(outcome)
+        try:
+            body = splice_pieces(call.body, fields, keys=top_level_keys(request))
+        except TypeError as error:
+            raise no_json(fields, error) from error
         if session is not None and (dropped := self.sessions.drop(session.id)):
             await self._release(dropped)
         return Answer(body, headers=self._seedless)

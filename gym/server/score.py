@@ -10,7 +10,9 @@ from typing import Any, TypeGuard
 from pydantic import BaseModel
 
 from gym.wire.failures import RolloutError
+from gym.wire.json_text import write_json
 from gym.wire.rows import VerifyResponse
+from gym.wire.splice import ANYTHING
 
 SHOWN = 100  # letters of what is no number
 
@@ -47,6 +49,17 @@ def reward_fields(outcome: Any) -> dict[str, Any]:
         )
     fields["reward"] = float(reward)
     return fields
+
+
+def no_json(fields: Mapping[str, Any], error: TypeError) -> RolloutError:
+    """Names the field of a reply that could not be written."""
+    for name, value in fields.items():
+        try:
+            write_json(value, option=ANYTHING)
+        except TypeError as found:
+            why = f"verify returned a field {name!r} that is no JSON: {found}"
+            return RolloutError("resources", why, retryable=False)
+    return RolloutError("resources", f"verify returned what is no JSON: {error}", retryable=False)
 
 
 def _is_finite(reward: Any) -> TypeGuard[Real]:

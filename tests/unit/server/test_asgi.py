@@ -22,6 +22,10 @@ from gym.wire.failures import RolloutError
 from gym.wire.rows import Row, VerifyResponse
 
 
+class Panic(BaseException):
+    """As libraries in Rust have it."""
+
+
 class Echo(Server):
     server_type = "responses_api_agents"
     started = 0
@@ -34,6 +38,7 @@ class Echo(Server):
             Route("/fail", self.on_fail),
             Route("/exit", self.on_exit),
             Route("/cancel", self.on_cancel),
+            Route("/panic", self.on_panic),
         ]
 
     async def start(self) -> None:
@@ -69,6 +74,9 @@ class Echo(Server):
 
     async def on_cancel(self, call: Call) -> Answer:
         raise asyncio.CancelledError
+
+    async def on_panic(self, call: Call) -> Answer:
+        raise Panic("no luck")
 
     def extend(self, app: FastAPI) -> None:
         @app.get("/cool")
@@ -154,12 +162,14 @@ async def test_a_failure_has_its_status_its_body_and_its_header() -> None:
     assert reply.reply.header(b"x-gym-error") == b"judge"
 
 
-@pytest.mark.parametrize(("path", "says"), [("/exit", "SystemExit: 2 ("), ("/cancel", "CancelledError (")])
+@pytest.mark.parametrize(
+    ("path", "says"), [("/exit", "SystemExit: 2"), ("/cancel", "CancelledError"), ("/panic", "Panic: no luck")]
+)
 async def test_code_that_would_end_the_server_fails_its_call_and_the_server_serves_on(path: str, says: str) -> None:
     async with running(Echo.app({}, name="echo")) as url, Caller(url) as caller:
         reply = await caller.post(path)
         assert reply.status == 500
-        assert reply.body["error"]["message"].startswith(says + "test_asgi.py:")
+        assert reply.body["error"]["message"].startswith(f"{says} (test_asgi.py:")
         assert (reply.body["error"]["kind"], reply.body["error"]["retryable"]) == ("agent", False)
         assert (await caller.post("/echo")).status == 200
 

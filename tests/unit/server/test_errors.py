@@ -82,6 +82,23 @@ def test_a_message_of_many_lines_is_shown_by_its_first() -> None:
     assert error_text(raised(ValueError())).startswith("ValueError (test_errors.py:")
 
 
+def test_a_message_with_all_that_a_policy_wrote_is_cut() -> None:
+    text = error_text(raised(ValueError("x" * 1_000_000)))
+    assert text.startswith("ValueError: xxx")
+    assert "x… (test_errors.py:" in text
+    assert len(text) < 1_200
+
+
+@pytest.mark.parametrize("breaks", [ValueError, SystemExit])
+def test_an_error_whose_text_breaks_is_named_by_its_type(breaks: type[BaseException]) -> None:
+    class Broken(Exception):
+        def __str__(self) -> str:
+            raise breaks
+
+    failure = error_to_failure(raised(Broken()), server="s", role="resources")
+    assert failure.message.startswith("Broken (test_errors.py:")
+
+
 def test_an_error_inside_a_library_names_the_line_that_called_it(tmp_path: Path) -> None:
     source = tmp_path / "app.py"
     source.write_text("import json\ndef verify(text):\n    return json.loads(text)\napp = verify\n")

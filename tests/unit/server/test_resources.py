@@ -57,6 +57,7 @@ class Chosen(ResourcesServer[None]):
         "long text": "1" * 100_000,
         "beyond": 10**5_000,
         "object": object(),
+        "set": {"reward": 1.0, "fine": 1, "seen": {"a"}},
         "no reward": {"why": "forgot"},
         "model nan": VerifyResponse(reward=math.nan),
     }
@@ -112,6 +113,14 @@ async def test_what_is_no_finite_number_is_refused_as_a_reward(outcome: str, fou
     error = reply.body["error"]
     assert (reply.status, error["kind"], error["retryable"]) == (500, "resources", False)
     assert error["message"] == f"verify returned {found}: a reward is a finite number"
+
+
+async def test_a_field_that_is_no_json_is_named() -> None:
+    async with running(Chosen.app({}, name="chosen")) as url, Caller(url) as caller:
+        reply = await caller.post("/verify", asked("set"))
+    error = reply.body["error"]
+    assert (reply.status, error["kind"], error["retryable"]) == (500, "resources", False)
+    assert error["message"] == "verify returned a field 'seen' that is no JSON: Type is not JSON serializable: set"
 
 
 async def test_a_bug_in_a_verifier_names_its_line_and_is_no_reward() -> None:
