@@ -24,7 +24,7 @@ from gym.server.config import ServerConfig, Settings, addresses
 from gym.server.errors import error_text, validation_detail
 from gym.server.replicas import Peers
 from gym.server.rollout_client import RolloutClient
-from gym.server.score import no_json, reward_fields
+from gym.server.score import make_writable, reward_fields
 from gym.server.session import Session, SessionStore
 from gym.server.shared_sessions import SharedSessions
 from gym.server.state_types import state_adapter
@@ -32,6 +32,7 @@ from gym.server.tolerated import Tolerated
 from gym.server.tools import Tool, collect_tools, result_to_json
 from gym.server.workers import AnswerTooCostly
 from gym.wire import metrics
+from gym.wire.deep_values import UNWRITABLE
 from gym.wire.failures import RolloutError
 from gym.wire.pass_rates import pass_and_majority
 from gym.wire.rows import (
@@ -263,8 +264,8 @@ class ResourcesServer(Server, Generic[S]):
         fields = reward_fields(outcome)
         try:
             body = splice_pieces(call.body, fields, keys=top_level_keys(request))
-        except TypeError as error:
-            raise no_json(fields, error) from error
+        except UNWRITABLE:
+            body = splice_pieces(call.body, make_writable(fields), keys=top_level_keys(request))
         if session is not None and (dropped := self.sessions.drop(session.id)):
             await self._release(dropped)
         return Answer(body, headers=self._seedless)

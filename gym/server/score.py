@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 
 from pydantic import BaseModel
 
+from gym.wire.deep_values import UNWRITABLE, cut_depth, is_too_deep
 from gym.wire.failures import RolloutError
 from gym.wire.json_text import write_json
 from gym.wire.rows import VerifyResponse
@@ -51,15 +52,24 @@ def reward_fields(outcome: Any) -> dict[str, Any]:
     return fields
 
 
-def no_json(fields: Mapping[str, Any], error: TypeError) -> RolloutError:
-    """Names the field of a reply that could not be written."""
-    for name, value in fields.items():
+def make_writable(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a reply that could not be written, without what is too deep. Names the one that is no JSON."""
+    return {name: _make_writable(name, value) for name, value in fields.items()}
+
+
+def _make_writable(name: str, value: Any) -> Any:
+    try:
+        write_json({name: value}, option=ANYTHING)
+        return value
+    except UNWRITABLE as error:
+        why: Exception = error
         try:
-            write_json(value, option=ANYTHING)
-        except TypeError as found:
-            why = f"verify returned a field {name!r} that is no JSON: {found}"
-            return RolloutError("resources", why, retryable=False)
-    return RolloutError("resources", f"verify returned what is no JSON: {error}", retryable=False)
+            if is_too_deep(error):
+                return cut_depth(value)
+        except TypeError as circle:
+            why = circle
+        message = f"verify returned a field {name!r} that is no JSON: {why}"
+        raise RolloutError("resources", message, retryable=False) from error
 
 
 def _is_finite(reward: Any) -> TypeGuard[Real]:

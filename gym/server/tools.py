@@ -15,6 +15,7 @@ from pydantic_core import to_jsonable_python
 
 from gym.errors import UserError
 from gym.server.errors import own_validation_error
+from gym.wire.deep_values import UNWRITABLE, cut_depth, is_too_deep
 from gym.wire.json_text import write_any_json, write_json
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -119,12 +120,16 @@ def may_be_tool(name: str) -> bool:
 
 
 def result_to_json(result: Any) -> bytes:
-    if isinstance(result, BaseModel):
-        return write_any_json(result)
     try:
+        if isinstance(result, BaseModel):
+            return write_any_json(result)
         return write_json(result, default=to_jsonable_python, option=orjson.OPT_NON_STR_KEYS)
-    except TypeError:  # an integer beyond 64 bits, or something no JSON can say, which this says better
-        return write_any_json(result)
+    except UNWRITABLE as error:
+        if is_too_deep(error):  # a model may nest its arguments so, and a tool give them back
+            return write_any_json(cut_depth(dict(result) if isinstance(result, BaseModel) else result))
+        if isinstance(result, BaseModel):
+            raise
+        return write_any_json(result)  # something no JSON can say, which this says better
 
 
 def _field_name(parameter: str) -> str:

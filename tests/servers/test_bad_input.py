@@ -92,6 +92,37 @@ async def test_an_answer_that_is_no_text_is_worth_nothing_and_loses_no_rollout(n
                 assert reply.body.get("reason"), text
 
 
+def nested(depth: int) -> tuple[str, str]:
+    return "[" * depth + "1" + "]" * depth, '{"a": ' * depth + "1" + "}" * depth
+
+
+DEEP = [
+    text for depth in (200, 300, 900, 1100, 50_000) for text in nested(depth)
+]  # orjson reads 1,024 levels, writes 254
+HUGE = ["9" * 5_000, "1e999", "-Infinity", "[NaN]"]
+
+
+@every_server
+async def test_json_that_is_deeper_than_can_be_written_loses_no_rollout(name: str) -> None:
+    """As the whole answer, and in the place of each argument of the calls that would have been right."""
+    async with subject_of(name) as subject, Caller(subject.bench.url) as caller:
+        row = {**subject.oracles[0].request}
+        right = row["response"]["output"]
+        for text in (*DEEP, *HUGE):
+            await caller.post("/seed_session", {key: value for key, value in row.items() if key != "response"})
+            output = [
+                {**one, "arguments": with_value(one["arguments"], text)} if "arguments" in one else one for one in right
+            ]
+            row["response"] = {**row["response"], "output": [*output, message(f"```json\n{text}\n```"), message(text)]}
+            reply = await caller.post("/verify", orjson.dumps(row))
+            assert reply.status == 200, (text[:20], len(text), reply.body)
+
+
+def with_value(arguments: str, text: str) -> str:
+    """Each value of a call's arguments replaced by a JSON text, which is not parsed here."""
+    return "{" + ", ".join(f"{json.dumps(key)}: {text}" for key in json.loads(arguments)) + "}"
+
+
 @pytest.mark.parametrize("name", WITH_TOOLS)
 async def test_a_tool_takes_whatever_arguments_a_model_writes(name: str) -> None:
     """An answer or a refusal; for the model's own mistakes no rollout is lost."""
@@ -103,9 +134,10 @@ async def test_a_tool_takes_whatever_arguments_a_model_writes(name: str) -> None
         for tool in tools:
             named = dict.fromkeys(tool["parameters"]["properties"], "x")
             changed = [json.dumps({**named, key: value}).encode() for key in named for value in (*WRONG, *ODD)]
-            for arguments in (*NO_ARGUMENTS, *changed):
+            deep = [with_value(json.dumps(named), text).encode() for text in (*DEEP, *HUGE)]
+            for arguments in (*NO_ARGUMENTS, *changed, *deep):
                 reply = await caller.post(f"/{tool['name']}", arguments)
-                assert reply.status < 500, (tool["name"], arguments, reply.body)
+                assert reply.status < 500, (tool["name"], arguments[:200], reply.body)
 
 
 @every_server

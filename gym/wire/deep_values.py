@@ -1,0 +1,34 @@
+"""Values that are nested deeper than JSON is written.
+
+What reads it takes 1,024 levels and more, what writes it 254: so a policy could make a verifier or a tool give back
+what cannot be written, and its rollout would be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Any
+
+LEVELS = 200  # readers add a few of their own
+DEEPER = f"... nested deeper than {LEVELS} levels"
+UNWRITABLE = (TypeError, ValueError, RecursionError)  # what orjson, pydantic and our own walks raise
+
+
+def is_too_deep(error: Exception) -> bool:
+    """Whether a value could not be written for its depth. For who writes, one that contains itself is as deep."""
+    words = ("Recursion limit", "depth exceeded", "Circular reference")
+    return isinstance(error, RecursionError) or any(one in str(error) for one in words)
+
+
+def cut_depth(value: Any, levels: int = LEVELS, above: Set[int] = frozenset()) -> Any:
+    """The value without what is too deep; a `TypeError` where it contains itself, which no policy brings about."""
+    if not isinstance(value, dict | list | tuple):
+        return value
+    if id(value) in above:
+        raise TypeError("it contains itself")
+    if not levels:
+        return DEEPER
+    above = above | {id(value)}
+    if isinstance(value, dict):
+        return {key: cut_depth(one, levels - 1, above) for key, one in value.items()}
+    return [cut_depth(one, levels - 1, above) for one in value]
