@@ -171,7 +171,7 @@ def _not_json(body: bytes, status: int, agent: str, error: ValueError) -> Rollou
     """NaN is not JSON, and the usual sign of a verifier that divided by zero: the error names it."""
     try:
         loose = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):  # also JSON that is nested deeper than anything reads
         return RolloutError("agent", f"{agent} answered {status}, not JSON ({error}): {_start(body)}", server=agent)
     reward = loose.get("reward") if isinstance(loose, dict) else None
     what = f"the reward {reward}" if isinstance(reward, float) and not math.isfinite(reward) else "NaN or Infinity"

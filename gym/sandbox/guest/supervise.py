@@ -126,7 +126,7 @@ class Supervisor:
     def last_words(self, status: int) -> dict[str, Any]:
         try:
             said = json.loads(self.received[self.say].decode("utf-8", "replace"))
-        except ValueError:
+        except (ValueError, RecursionError):  # the program may have written there
             said = None
         if isinstance(said, dict) and said.get("end") in ("ok", "error"):
             words = {key: said[key] for key in SAID if isinstance(said.get(key), str)}

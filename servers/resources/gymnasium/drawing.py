@@ -33,7 +33,7 @@ def read_action(space: Any, action: str) -> Any:
         return chosen
     try:
         chosen = space.from_jsonable([json.loads(action)])[0]
-    except (TypeError, ValueError, AttributeError, KeyError) as error:
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"{action[:80]!r} is not {describe(space)}: {error}") from None
     if not space.contains(chosen):
         raise ValueError(f"{action[:80]!r} is not {describe(space)}")

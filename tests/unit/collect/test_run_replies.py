@@ -48,6 +48,12 @@ def test_a_rollout_is_the_replys_bytes_with_our_fields_behind() -> None:
     assert orjson.loads(written) == {"reward": 0.5, "text": "é", **expected}
 
 
+def test_a_reply_that_is_nested_deeper_than_anything_reads_fails_its_rollout_and_not_the_run() -> None:
+    found = failure(200, b'{"reward": 1.0, "more": ' + b"[" * 50_000 + b"]" * 50_000 + b"}")
+    assert found.kind == "agent"
+    assert found.message.startswith("math answered 200, not JSON (")
+
+
 def test_echoed_fields_are_not_written_twice() -> None:
     echoed = {"_ng_task_index": 4, "_ng_rollout_index": 1, "agent_ref": {**REF, "note": 1}, "reward": 1}
     written = line(orjson.dumps(echoed))

@@ -66,3 +66,9 @@ def watched(code: str, seconds: float) -> tuple[float, float]:
 def test_the_kernel_tells_what_a_process_computes_and_waits() -> None:
     cpu, waited = watched("while True: pass", 0.5)
     assert cpu + waited >= 0.5
+
+
+def test_a_program_may_nest_its_last_words_deeper_than_anything_reads() -> None:
+    one = Supervisor(1, ASKED, [0, 1, 2])
+    one.received[one.say] += b"[" * 100_000 + b"]" * 100_000
+    assert one.last_words(0) == {"end": "error", "error": "it left before its end", "traceback": ""}

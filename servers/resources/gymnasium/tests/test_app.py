@@ -73,7 +73,11 @@ def test_other_spaces_take_json() -> None:
     assert list(read_action(grid, "[1, 2]")) == [1, 2]
     assert read_action(Box(0, 1, (2,)), "[0.5, 1]").tolist() == [0.5, 1.0]
     assert describe(Discrete(3, start=1)) == "a whole number from 1 to 3"
-    for space, wrong in ((grid, "[9, 9]"), (grid, "left"), (grid, '{"a": 1}'), (Box(0, 1, (2,)), "[7, 7]")):
+    box = Box(0, 1, (2,))
+    wrongs = ((grid, "[9, 9]"), (grid, "left"), (grid, '{"a": 1}'), (box, "[7, 7]"))
+    numbers = ((grid, "[1e999, 1]"), (grid, "[NaN, 1]"), (grid, "[" + "9" * 400 + ", 1]"), (box, "[1e999, NaN]"))
+    deep = ((grid, "[" * 50_000 + "]" * 50_000), (box, "[" * 50_000 + "]" * 50_000))
+    for space, wrong in (*wrongs, *numbers, *deep):
         with pytest.raises(ValueError, match="is not JSON for"):
             read_action(space, wrong)
 
