@@ -19,6 +19,7 @@ from gym.collect.provenance import BREAK
 from gym.collect.run_replies import STAMP
 from gym.collect.study.tries import NumberTable, extra_metrics
 from gym.data.row_parsing import AGENT_REF, PARAMS
+from gym.wire.deep_values import write_cut
 from gym.wire.metrics import aggregate
 
 MAX_ROWS = 50_000
@@ -42,7 +43,7 @@ class AgentRows:
         self.breaks += BREAK in (row.get(STAMP) or ())
         self.table.add(row, row["reward"])
         if fitted:
-            self._size += self._light.write((b"," if self._size else b"") + orjson.dumps(lighten(row)))
+            self._size += self._light.write((b"," if self._size else b"") + write_cut(lighten(row)))
         if fitted and not self.fits:
             self._light.truncate(0)
 

@@ -12,6 +12,7 @@ from gym.collect.provenance import Circumstances, describe_rollout
 from gym.collect.task_reader import Task
 from gym.data.row_parsing import AGENT_REF
 from gym.http.pool import Reply
+from gym.wire.deep_values import cut_depth, write_cut
 from gym.wire.failures import RolloutError, error_from_reply
 from gym.wire.json_text import repair_body
 from gym.wire.metrics import ROLLOUT, TASK
@@ -86,17 +87,25 @@ def read_reward(parsed: dict[str, Any], agent: str) -> float:
 
 def without_key(rolled: VerifiedRollout, key: str) -> VerifiedRollout:
     """Our agents repeat no key of a row's own endpoint; others echo the whole row."""
-    if not key or (masked := mask_key(rolled.parsed, key)) == rolled.parsed:
+    if not key or (masked := _mask(rolled.parsed, key)) == rolled.parsed:
         return rolled
-    return VerifiedRollout(orjson.dumps(masked), masked, rolled.reward, describe_rollout(masked))
+    return VerifiedRollout(write_cut(masked), masked, rolled.reward, describe_rollout(masked))
 
 
 def without_key_in_failure(failure: RolloutError, key: str) -> RolloutError:
     if key:
         failure.what = failure.message = mask_text(failure.message, key)
         if isinstance(failure, SoftFailure):
-            failure.parsed = mask_key(failure.parsed, key)
+            failure.parsed = _mask(failure.parsed, key)
     return failure
+
+
+def _mask(parsed: dict[str, Any], key: str) -> dict[str, Any]:
+    try:
+        masked: dict[str, Any] = mask_key(parsed, key)
+    except RecursionError:
+        masked = mask_key(cut_depth(parsed), key)
+    return masked
 
 
 def rollout_line(rolled: VerifiedRollout, task: Task, how: Circumstances) -> Body:
@@ -105,9 +114,9 @@ def rollout_line(rolled: VerifiedRollout, task: Task, how: Circumstances) -> Bod
     stamp = {"key": task.key, "agent": task.agent, "reward": reward, **how.to_dict(), **origin}
     if STAMP in parsed:
         parsed = {name: value for name, value in parsed.items() if name != STAMP}
-        body = orjson.dumps(parsed)
+        body = write_cut(parsed)
     elif not one_line:
-        body = orjson.dumps(parsed)
+        body = write_cut(parsed)
     fields = {name: value for name, value in _identity(task, parsed).items() if parsed.get(name) != value}
     fields[STAMP] = stamp
     return splice_pieces(body, fields, keys=parsed.keys(), end=b"\n")
@@ -129,7 +138,7 @@ def failure_line(failure: RolloutError, task: Task, how: Circumstances) -> bytes
         "row": task.where,
         STAMP: {"key": task.key, "agent": task.agent, "terminal": is_terminal(failure), **how.to_dict()},
     }
-    return orjson.dumps(line) + b"\n"
+    return write_cut(line) + b"\n"
 
 
 def is_terminal(failure: RolloutError) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any
 
+import orjson
+
 LEVELS = 200  # readers add a few of their own
 DEEPER = f"... nested deeper than {LEVELS} levels"
 UNWRITABLE = (TypeError, ValueError, RecursionError)  # what orjson, pydantic and our own walks raise
@@ -32,3 +34,13 @@ def cut_depth(value: Any, levels: int = LEVELS, above: Set[int] = frozenset()) -
     if isinstance(value, dict):
         return {key: cut_depth(one, levels - 1, above) for key, one in value.items()}
     return [cut_depth(one, levels - 1, above) for one in value]
+
+
+def write_cut(value: Any) -> bytes:
+    """JSON of what was read from JSON, which may be deeper than is written."""
+    try:
+        return orjson.dumps(value)
+    except TypeError as error:
+        if not is_too_deep(error):
+            raise
+        return orjson.dumps(cut_depth(value))

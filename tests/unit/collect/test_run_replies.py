@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from gym.collect.aggregates import AgentRows
 from gym.collect.provenance import Circumstances
 from gym.collect.run_replies import (
     NotKept,
@@ -14,6 +15,7 @@ from gym.collect.run_replies import (
     failure_line,
     is_terminal,
     read_reply,
+    rollout_fields,
     rollout_line,
     without_key,
     without_key_in_failure,
@@ -52,6 +54,29 @@ def test_a_reply_that_is_nested_deeper_than_anything_reads_fails_its_rollout_and
     found = failure(200, b'{"reward": 1.0, "more": ' + b"[" * 50_000 + b"]" * 50_000 + b"}")
     assert found.kind == "agent"
     assert found.message.startswith("math answered 200, not JSON (")
+
+
+@pytest.mark.parametrize("depth", [253, 254, 255, 900])
+@pytest.mark.parametrize("end", [b"}", b"\n}", b', "_gym": {"key": "old"}}', b', "policy": "sk-0123456789"}'])
+def test_what_is_read_and_deeper_than_is_written_costs_no_rollout(depth: int, end: bytes) -> None:
+    """As another toolkit's verifier gives back what a policy nested."""
+    body = b'{"reward": 0.5, "more": ' + b'{"a":' * depth + b"1" + b"}" * depth + end
+    rolled = without_key(read_reply(Reply(200, [], body), "math"), "sk-0123456789")
+    written = join_body(rollout_line(rolled, TASK, HOW))
+    assert written.count(b"\n") == 1
+    found = orjson.loads(written)
+    assert (found["reward"], found["_gym"]["key"]) == (0.5, TASK.key)
+    assert b"sk-0123456789" not in written
+    rows = AgentRows()
+    rows.add(rollout_fields(rolled, TASK))
+    assert rows.baseline()["key_metrics"] == {"mean/reward": 0.5}
+    rows.close()
+
+
+def test_a_soft_failure_that_is_nested_deep_is_written() -> None:
+    body = b'{"_ng_failure_class": "x", "more": ' + b"[" * 900 + b"]" * 900 + b"}"
+    found = failure(200, body)
+    assert orjson.loads(failure_line(without_key_in_failure(found, "sk-0123456789"), TASK, HOW))["row"] == TASK.where
 
 
 def test_echoed_fields_are_not_written_twice() -> None:
