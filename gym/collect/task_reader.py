@@ -18,6 +18,7 @@ from gym.config.redaction import redact
 from gym.data.line_source import Line
 from gym.data.row_parsing import AGENT_REF, PARAMS, BadLine, bad_line, parse_row
 from gym.errors import Problem
+from gym.wire.deep_values import is_too_deep
 from gym.wire.json_text import write_any_json
 from gym.wire.metrics import ROLLOUT, TASK
 from gym.wire.policy_endpoint import KEY, URL, mask_key
@@ -173,7 +174,12 @@ class TaskReader:
         if self._rules.params:
             row[PARAMS] = {**row[PARAMS], **dict(self._rules.params)}
         if changed or self._rules.params or len(row) != given:  # a field was taken out that its bytes still have
-            raw = orjson.dumps(row)
+            try:
+                raw = orjson.dumps(row)
+            except TypeError as error:
+                if not is_too_deep(error):
+                    raise
+                raise bad_line(line, "is nested deeper than 254 levels", hint="make the row flatter") from None
         return raw, added
 
 

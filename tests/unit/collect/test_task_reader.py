@@ -99,6 +99,13 @@ def test_params_override_those_of_the_row() -> None:
     assert body["responses_create_params"] == {"input": "hi", "temperature": 0.5}
 
 
+def test_a_row_that_is_read_and_too_deep_to_be_written_again_is_a_bad_one() -> None:
+    deep = b'{"responses_create_params": {"input": "hi"}, "more": ' + b"[" * 900 + b"]" * 900 + b"}"
+    (as_it_is,) = tasks([deep])
+    assert as_it_is.body.startswith(deep[:-1])
+    assert "is nested deeper than 254 levels" in problem(deep, params=(("temperature", 0.5),))
+
+
 def test_a_limit_counts_lines_before_repeats() -> None:
     assert len(tasks([{**ROW, "id": number} for number in range(5)], limit=2, repeats=3)) == 6
 
