@@ -21,8 +21,8 @@ from gym.server.errors import validation_message
 from gym.server.resources import ResourcesConfig, ResourcesServer
 from gym.server.score import Score, reward_fields
 from gym.wire import items
+from gym.wire.deep_values import write_cut
 from gym.wire.failures import RolloutError
-from gym.wire.json_text import write_json
 from gym.wire.observations import Observation as Observation  # for servers
 from gym.wire.rows import ReverifyMode, Row, VerifyRequest, read_body
 
@@ -162,7 +162,7 @@ class GymnasiumServer(ResourcesServer[Episode[S]], Generic[S]):
                 raise RolloutError("row", "this episode is over: POST /reset begins another")
             step = await self.play(episode, action)
             reply = {**step.to_dict(), **reward_fields(step.reward)}
-            episode.last_id, episode.last_reply = step_id, write_json(reply)
+            episode.last_id, episode.last_reply = step_id, write_cut(reply)
             return Answer(episode.last_reply)
 
     async def play(self, episode: Episode[S], action: Action) -> Step:

@@ -13,7 +13,7 @@ from gym.wire.failures import RolloutError
 def read_arguments(arguments: Any) -> Any:
     """The value of a call's JSON text (an object as it is); None for what is not JSON or cannot be written as JSON."""
     try:
-        read = orjson.loads(arguments) if isinstance(arguments, str) else arguments
+        read = orjson.loads(arguments) if isinstance(arguments, str | bytes) else arguments
         orjson.dumps(read)  # refuses what is nested without end
     except (ValueError, TypeError):
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any
 
-import orjson
+from gym.wire.json_text import write_json
 
 LEVELS = 200  # readers add a few of their own
 DEEPER = f"... nested deeper than {LEVELS} levels"
@@ -37,10 +37,10 @@ def cut_depth(value: Any, levels: int = LEVELS, above: Set[int] = frozenset()) -
 
 
 def write_cut(value: Any) -> bytes:
-    """JSON of what was read from JSON, which may be deeper than is written."""
+    """JSON of what may hold a value that was read from JSON, and may be deeper than is written."""
     try:
-        return orjson.dumps(value)
-    except TypeError as error:
+        return write_json(value)
+    except UNWRITABLE as error:
         if not is_too_deep(error):
             raise
-        return orjson.dumps(cut_depth(value))
+        return write_json(cut_depth(value))

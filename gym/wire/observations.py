@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gym.wire import items
-from gym.wire.json_text import write_json
+from gym.wire.deep_values import write_cut
 
 Observation = str | dict[str, Any] | list[dict[str, Any]] | None
 
@@ -21,7 +21,7 @@ def observation_items(observation: Any) -> list[items.Item]:
         return list(observation)
     if isinstance(observation, dict) and "role" in observation:
         return [observation]
-    text = observation if isinstance(observation, str) else write_json(observation).decode()
+    text = observation if isinstance(observation, str) else write_cut(observation).decode()
     return [{"type": "message", "role": "user", "content": text}]
 
 

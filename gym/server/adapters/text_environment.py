@@ -29,8 +29,8 @@ from gym.server.gymnasium import Action, Episode, EpisodeScore, GymnasiumServer,
 from gym.server.resources import ResourcesConfig
 from gym.server.tools import may_be_tool
 from gym.wire import items
+from gym.wire.deep_values import write_cut
 from gym.wire.failures import RolloutError
-from gym.wire.json_text import write_json
 from gym.wire.observations import Observation, observation_items
 from gym.wire.rows import Row, VerifyRequest
 
@@ -308,7 +308,7 @@ def _argument(call: items.Item) -> str:
 
 
 def _text(observation: Observation) -> str:
-    return observation if isinstance(observation, str) else write_json(observation).decode()
+    return observation if isinstance(observation, str) else write_cut(observation).decode()
 
 
 def _row_fields(row: Any) -> dict[str, Any]:

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-import orjson
-
 from gym.labels import HEADER_EPISODE_OVER
 from gym.server.adapters.rewards import RewardMeaning, RewardReader, check_reward
 from gym.server.asgi import Answer, Call, Handler
@@ -23,6 +21,7 @@ from gym.server.resources import ResourcesConfig, ResourcesServer
 from gym.server.score import Score
 from gym.server.tools import may_be_tool, result_to_json
 from gym.wire import items
+from gym.wire.calls import read_arguments
 from gym.wire.failures import RolloutError
 from gym.wire.observations import Observation, observation_items
 from gym.wire.rows import ReverifyMode, Row, VerifyRequest
@@ -69,7 +68,7 @@ class ToolSession(Generic[S]):
     done: bool = False
     reason: str = ""
     acting: asyncio.Lock = field(default_factory=asyncio.Lock)
-    failure: Exception | None = None  # of a call: its outcome is unknown, so nothing is paid
+    failure: Exception | SystemExit | None = None  # of a call: its outcome is unknown, so nothing is paid
 
 
 class ToolEnvironment(ResourcesServer[ToolSession[S]], Generic[S]):
@@ -148,7 +147,7 @@ class ToolEnvironment(ResourcesServer[ToolSession[S]], Generic[S]):
                 reply = await self.call(session.state, session.names[name], parsed)
             except BadCall as error:
                 reply = ToolReply({"error": str(error)})
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 session.failure = error
                 raise
             return self._taken(session, reply)
@@ -214,8 +213,5 @@ def calls_made(output: Sequence[items.Item]) -> list[items.Item]:
 
 
 def _read_arguments(body: bytes) -> dict[str, Any] | None:
-    try:
-        parsed = orjson.loads(body.strip() or b"{}")
-    except orjson.JSONDecodeError:
-        return None
+    parsed = read_arguments(body.strip() or b"{}")
     return parsed if isinstance(parsed, dict) else None

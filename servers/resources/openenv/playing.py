@@ -98,10 +98,10 @@ class OpenEnvEpisode:
 
 def check_action(action: dict[str, Any]) -> None:
     """What ends a session, instead of being refused there."""
+    if _depth(action, MAX_DEPTH) > MAX_DEPTH:  # first: what is deeper than 254 cannot be written
+        raise Refused(f"it is nested more than {MAX_DEPTH} deep")
     if len(write_json(action)) > MAX_ACTION:
         raise Refused(f"it has more than {MAX_ACTION} bytes")
-    if _depth(action, MAX_DEPTH) > MAX_DEPTH:
-        raise Refused(f"it is nested more than {MAX_DEPTH} deep")
 
 
 def read_json_action(text: str) -> dict[str, Any]:

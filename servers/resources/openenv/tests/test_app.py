@@ -90,6 +90,7 @@ async def test_a_lock_is_opened_step_by_step(environments: str) -> None:
         ('{"digits": NaN}', "it is not JSON"),
         ('{"digits": ["\\ud800", 1, 2]}', "it is not JSON"),
         ('{"digits": ' + "[" * 60 + "]" * 60 + "}", "nested more than 50 deep"),
+        ('{"digits": ' + "[" * 600 + "]" * 600 + "}", "nested more than 50 deep"),
         ('{"digits": "' + "x" * (1 << 20) + '"}', "more than 1048576 bytes"),
     ],
 )

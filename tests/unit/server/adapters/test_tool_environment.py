@@ -119,7 +119,10 @@ async def test_a_tool_of_another_session_is_the_models_mistake_and_an_unknown_pa
         assert (await other.post("/window", {})).status == 404
 
 
-@pytest.mark.parametrize("body", [b"[1]", b"no json", b'"text"'])
+DEEP = b'{"what": ' + b"[" * 600 + b"]" * 600 + b"}"  # what no library's line could write
+
+
+@pytest.mark.parametrize("body", [b"[1]", b"no json", b'"text"', DEEP])
 async def test_arguments_that_are_no_object_are_the_models_to_read(body: bytes) -> None:
     async with rooms() as (caller, _, _):
         await caller.post("/seed_session", ROW)
