@@ -115,8 +115,8 @@ async def test_of_an_agent_that_is_scaled_the_other_keeps_its_container_and_both
     assert started(host(stand)) == before
     found = eventually(stand.layout.read_discovery, lambda one: one is not None and _healthy(one, AGENTS[0]) == 2)
     assert found is not None
-    for one in found.instances[AGENTS[0]].replicas:
-        assert call(up, "GET", f"{one.route}/healthz")[0] == 200
+    for one in found.instances[AGENTS[0]].replicas:  # discovery is written a moment before the router has read its file
+        eventually(partial(call, up, "GET", f"{one.route}/healthz"), lambda answer: answer[0] == 200)
     prepared = stand.runtime.prepare(stand.home, *stand.plan(*NAMES, overrides=SHARED))
     changes = {one.service: one.action for one in stand.runtime.changes(stand.home, prepared)}
     assert changes == dict.fromkeys(changes, "keep") | {AGENTS[0]: "scale"}
