@@ -17,7 +17,7 @@ from gym.collect.concurrency import find_tight_agents, make_client
 from gym.collect.events import EXIT_STOPPED, Notice, OnEvent, Summary
 from gym.collect.output_files import OutputFiles, open_output
 from gym.collect.row_tools import tools_of_stack
-from gym.collect.sidecar import StackOfRun
+from gym.collect.sidecar import OutputPaths, StackOfRun
 from gym.collect.stack_settings import StackSettings, read_settings
 from gym.collect.stop import Stopped, StopSwitch
 from gym.collect.tally import Tally
@@ -97,5 +97,6 @@ async def _open_output(
 
 
 def _refuse_output_as_input(output: Path, files: tuple[str, ...]) -> None:
-    if output.exists() and any(file != STDIN and Path(file).samefile(output) for file in files):
-        raise UserError(f"{output} is an input and the output", "choose another -o")
+    for path in OutputPaths.beside(output).all():
+        if path.exists() and any(file != STDIN and Path(file).samefile(path) for file in files):
+            raise UserError(f"{path} is an input, and this run would write it", "choose another -o")

@@ -38,6 +38,7 @@ from gym.wire.unread import read_with_items
 
 Body = dict[str, Any]
 MODELS = "/v1/models/"  # and a name
+UNFINISHED = ("failed", "cancelled", "queued", "in_progress")  # of a response that is no answer of the policy
 
 
 class ModelConfig(ServerConfig):
@@ -209,6 +210,9 @@ class Model(Server):
             headers = (*headers, (HEADER_POLICY.encode(), b"used"))
         caller.set(CallContext(key, ends, policy))
         reply = await method(body)
+        if isinstance(reply, dict) and (reply.get("error") or reply.get("status") in UNFINISHED):
+            said = f"{reply.get('status', 'an error')}: {str(reply.get('error'))[:300]}"
+            raise RolloutError("model", f"the provider's reply is no answer: {said}", server=self.name)
         if not isinstance(reply, dict) or not isinstance(reply.get(field), list):
             what = f"{getattr(method, '__qualname__', method)} returned no `{field}` list: {str(reply)[:200]}"
             raise RolloutError("model", what, server=self.name, retryable=False)

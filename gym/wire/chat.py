@@ -111,6 +111,11 @@ def first_choice(completion: Mapping[str, Any]) -> dict[str, Any]:
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, dict) or not isinstance(choice.get("message"), dict):
         raise RolloutError("model", f"the reply has no choices[0].message: {str(completion)[:300]}")
+    error = completion.get("error") or choice.get("error")
+    end = choice.get("finish_reason")
+    if error or end in ("error", "abort"):  # of what serves the policy, so no answer of its own
+        why = "it aborted the generation" if end == "abort" else f"{end}: {str(error)[:300]}"
+        raise RolloutError("model", f"the provider's reply is no answer: {why}")
     return choice
 
 

@@ -267,11 +267,16 @@ def test_an_input_without_rows_is_reported(tmp_path: Path) -> None:
         run(options(agent, tmp_path, [b"", b" "]))
 
 
-def test_an_input_is_never_the_output(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows_materialized_inputs.jsonl", "rows_failures.jsonl"])
+@pytest.mark.parametrize("fresh", [False, True])
+def test_an_input_is_never_the_output_nor_what_is_written_beside_it(tmp_path: Path, name: str, fresh: bool) -> None:
+    data = tmp_path / name
+    data.write_bytes(orjson.dumps(PARAMS) + b"\n")
     with fake_agent() as agent:
-        chosen = options(agent, tmp_path, [{}], output=tmp_path / "in.jsonl", fresh=True)
-        with pytest.raises(UserError, match="an input and the output"):
+        chosen = options(agent, tmp_path, [{}], inputs=(str(data),), output=tmp_path / "rows.jsonl", fresh=fresh)
+        with pytest.raises(UserError, match="is an input, and this run would write it"):
             run(chosen)
+    assert data.read_bytes() == orjson.dumps(PARAMS) + b"\n"
 
 
 def test_a_row_of_fifty_megabytes_goes_through(tmp_path: Path) -> None:

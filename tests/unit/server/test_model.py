@@ -186,6 +186,25 @@ async def test_a_reply_of_the_wrong_shape_is_the_models_failure_and_says_so() ->
     assert "Broken.respond returned no `output` list" in error["message"]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        *({"status": status, "output": []} for status in ("failed", "cancelled", "queued", "in_progress")),
+        {"status": "completed", "output": [], "error": {"code": "server_error"}},
+        {"error": {"message": "overloaded"}},
+    ],
+)
+async def test_a_reply_of_a_provider_that_failed_is_a_failure_and_no_empty_answer(said: Body) -> None:
+    class Failing(Model):
+        async def respond(self, params: Body) -> Body:
+            return said
+
+    async with serving(Failing) as served:
+        reply = await served.post("/v1/responses", {"input": "x"})
+    error = orjson.loads(reply.body)["error"]
+    assert (reply.status, error["kind"], error["retryable"]) == (502, "model", True)
+
+
 async def test_a_slow_answer_ends_with_the_rollouts_deadline() -> None:
     class Slow(Model):
         async def respond(self, params: Body) -> Body:
