@@ -18,7 +18,7 @@ from gym.config.redaction import redact
 from gym.data.line_source import Line
 from gym.data.row_parsing import AGENT_REF, PARAMS, BadLine, bad_line, parse_row
 from gym.errors import Problem
-from gym.wire.deep_values import is_too_deep
+from gym.wire.deep_values import TOO_DEEP, is_too_deep
 from gym.wire.json_text import write_any_json
 from gym.wire.metrics import ROLLOUT, TASK
 from gym.wire.policy_endpoint import KEY, URL, mask_key
@@ -179,7 +179,7 @@ class TaskReader:
             except TypeError as error:
                 if not is_too_deep(error):
                     raise
-                raise bad_line(line, "is nested deeper than 254 levels", hint="make the row flatter") from None
+                raise bad_line(line, TOO_DEEP, hint="make the row flatter") from None
         return raw, added
 
 

@@ -19,6 +19,7 @@ from gym.data.line_blocks import read_blocks
 from gym.data.line_source import Line
 from gym.data.row_parsing import AGENT_REF, BadLine, parse_object
 from gym.errors import Problem
+from gym.wire.deep_values import TOO_DEEP
 
 MAX_LINE: Final = 64 << 20  # bytes
 
@@ -98,7 +99,7 @@ def _check_text(raw: bytes, row: dict[str, Any]) -> Iterator[Problem]:
     try:
         orjson.dumps(row)
     except TypeError:
-        yield Problem("is nested deeper than 254 levels", hint="no server could pass it on: make the row flatter")
+        yield Problem(TOO_DEEP, hint="no server could pass it on: make the row flatter")
         return
     for path in find_duplicate_keys(raw):
         yield Problem("is there twice in one object", key=path, hint="keep one: readers differ in which they take")

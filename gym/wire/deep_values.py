@@ -12,12 +12,13 @@ from typing import Any
 from gym.wire.json_text import write_json
 
 LEVELS = 200  # readers add a few of their own
+TOO_DEEP = "is nested deeper than 254 levels"  # of a row
 DEEPER = f"... nested deeper than {LEVELS} levels"
 UNWRITABLE = (TypeError, ValueError, RecursionError)  # what orjson, pydantic and our own walks raise
 
 
 def is_too_deep(error: Exception) -> bool:
-    """Whether a value could not be written for its depth. For who writes, one that contains itself is as deep."""
+    """Whether a value could not be written because of its depth; one that contains itself gives the same errors."""
     words = ("Recursion limit", "depth exceeded", "Circular reference")
     return isinstance(error, RecursionError) or any(one in str(error) for one in words)
 
