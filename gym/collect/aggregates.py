@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
 import orjson
 
 from gym.collect.provenance import BREAK
+from gym.collect.result_file import damaged_line
 from gym.collect.run_replies import STAMP
 from gym.collect.study.tries import NumberTable, extra_metrics
 from gym.data.row_parsing import AGENT_REF, PARAMS
@@ -91,15 +93,7 @@ class RowsSoFar:
 
     def close(self) -> None:
         self.complete = False
-        for rows in self.agents.values():
-            rows.close()
-
-
-def group_by_agent(lines: Iterable[bytes]) -> dict[str, AgentRows]:
-    agents: dict[str, AgentRows] = {}
-    for line in lines:
-        add_row(agents, orjson.loads(line))
-    return agents
+        _close(self.agents)
 
 
 def add_row(agents: dict[str, AgentRows], row: dict[str, Any]) -> None:
@@ -111,14 +105,27 @@ def add_row(agents: dict[str, AgentRows], row: dict[str, Any]) -> None:
 
 def read_output(path: Path, check: Callable[[], None]) -> dict[str, AgentRows]:
     """`check` is called at each line; it raises when the run was stopped."""
-    with path.open("rb", buffering=4 << 20) as stream:
-        return group_by_agent(_checked(stream, check))
+    agents: dict[str, AgentRows] = {}
+    with ExitStack() as unfinished, path.open("rb", buffering=4 << 20) as stream:
+        unfinished.callback(_close, agents)
+        for number, line in enumerate(stream, 1):
+            check()
+            row = _read_rollout(line)
+            if row is None:
+                raise damaged_line(path, number)
+            add_row(agents, row)
+        unfinished.pop_all()
+    return agents
 
 
-def _checked(lines: Iterable[bytes], check: Callable[[], None]) -> Iterator[bytes]:
-    for line in lines:
-        check()
-        yield line
+def _read_rollout(line: bytes) -> dict[str, Any] | None:
+    """None for a line that was damaged since; a resume has looked at its end only."""
+    try:
+        row: dict[str, Any] = orjson.loads(line)
+        whole = isinstance(row[AGENT_REF]["name"], str) and isinstance(row["reward"], (int, float))
+    except (ValueError, KeyError, TypeError):
+        return None
+    return row if whole else None
 
 
 async def aggregate_agents(agents: dict[str, AgentRows], ask: Ask) -> list[dict[str, Any]]:
@@ -135,6 +142,10 @@ async def aggregate_agents(agents: dict[str, AgentRows], ask: Ask) -> list[dict[
                 entry["agent_metrics"] = {**broken, **extra, **own}  # the server's own metrics win
             entries.append({AGENT_REF: {"name": name}, **entry})
     finally:
-        for rows in agents.values():
-            rows.close()
+        _close(agents)
     return entries
+
+
+def _close(agents: Mapping[str, AgentRows]) -> None:
+    for rows in agents.values():
+        rows.close()

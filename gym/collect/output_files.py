@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from gym.collect.keys import DoneKeys, parse_key
-from gym.collect.result_file import result_file
+from gym.collect.result_file import damaged_line, result_file
 from gym.collect.run_replies import STAMP
 from gym.collect.sidecar import OutputPaths, StackOfRun, begins_anew, check_sidecar
 from gym.errors import InfraError, UserError
@@ -84,6 +84,8 @@ def _open(
 
 def _lock(paths: OutputPaths) -> int:
     """The output, open for appending and ours alone; it is still the file of that name once it is locked."""
+    if paths.rollouts.exists() and not paths.rollouts.is_file():
+        raise UserError(f"{paths.rollouts} is no regular file", "choose another -o")
     while True:
         descriptor = _open_to_append(paths.rollouts)
         try:
@@ -142,12 +144,12 @@ def _keep_terminal_failures(output: OutputFiles, on_done: OnDone) -> None:
     dropped = 0
     with path.open("rb", buffering=_BUFFER) as old, result_file(path, replace=True) as new:
         for line in old:
-            stamp = _read_stamp(line) if line.endswith(b"\n") else None
-            if stamp and stamp.get("terminal") and output.done.add(*parse_key(stamp["key"])):
+            stamp, kind = _read_failure(line)
+            if kind and stamp.get("terminal") and output.done.add(*parse_key(stamp["key"])):
                 new.write(line)
-                on_done(str(stamp.get("agent", "")), None, _kind_of(line))
+                on_done(str(stamp.get("agent", "")), None, kind)
             else:
-                dropped += stamp is not None  # the others are torn
+                dropped += bool(kind)  # the others are torn or damaged
     os.close(output.failures)
     output.failures = _open_to_append(path)
     if dropped:
@@ -163,14 +165,11 @@ def scan_lines(path: Path, descriptor: int, done: DoneKeys, on_done: OnDone) -> 
                 os.ftruncate(descriptor, whole)
                 return len(line)
             stamp = _read_stamp(line)
-            if stamp is None:
-                raise UserError(
-                    f"{path}:{number}: this line was not written by a collection, or is damaged",
-                    "remove it, or add --fresh to move the files aside",
-                )
+            if stamp is None or not isinstance(reward := stamp.get("reward"), (int, float)):
+                raise damaged_line(path, number)
             whole += len(line)
             if done.add(*parse_key(stamp["key"])):
-                on_done(str(stamp.get("agent", "")), stamp.get("reward"), "")
+                on_done(str(stamp.get("agent", "")), reward, "")
     return 0
 
 
@@ -184,8 +183,13 @@ def _read_stamp(line: bytes) -> dict[str, Any] | None:
     return stamp if isinstance(stamp, dict) else None
 
 
-def _kind_of(line: bytes) -> str:
-    return str(orjson.loads(line).get("kind", ""))
+def _read_failure(line: bytes) -> tuple[dict[str, Any], str]:
+    """Its stamp and its kind; no kind where the line is torn or damaged."""
+    stamp = _read_stamp(line) if line.endswith(b"\n") else None
+    try:
+        return (stamp, str(orjson.loads(line)["kind"])) if stamp else ({}, "")
+    except (ValueError, KeyError, TypeError):
+        return {}, ""
 
 
 def _open_to_append(path: Path) -> int:

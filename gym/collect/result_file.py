@@ -27,6 +27,14 @@ def result_file(path: Path, *, replace: bool = False) -> Iterator[BinaryIO]:
         ) from error
 
 
+def damaged_line(path: Path, number: int) -> UserError:
+    """Of an output that is read again."""
+    return UserError(
+        f"{path}:{number}: this line was not written by a collection, or is damaged",
+        "remove it, or add --fresh to move the files aside",
+    )
+
+
 def write_result(path: Path, data: bytes) -> None:
     with result_file(path, replace=True) as stream:
         stream.write(data)

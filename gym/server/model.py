@@ -31,6 +31,7 @@ from gym.wire.anthropic import error_to_message, estimate_tokens, messages_to_re
 from gym.wire.chat import completion_to_response, responses_to_chat
 from gym.wire.completions import chat_to_responses, response_to_completion
 from gym.wire.failures import RolloutError
+from gym.wire.items import are_objects
 from gym.wire.json_text import write_json
 from gym.wire.policy_endpoint import URL, PolicyEndpoint, policy_of_headers
 from gym.wire.token_ids import TRIPLE
@@ -216,6 +217,9 @@ class Model(Server):
         if not isinstance(reply, dict) or not isinstance(reply.get(field), list):
             what = f"{getattr(method, '__qualname__', method)} returned no `{field}` list: {str(reply)[:200]}"
             raise RolloutError("model", what, server=self.name, retryable=False)
+        if not are_objects(reply[field]):
+            what = f"the provider's reply is no answer: an entry of its `{field}` is no object: {str(reply)[:200]}"
+            raise RolloutError("model", what, server=self.name)
         if TRACING.tracer is not None:
             describe_model_call(TRACING.tracer, body, reply)
         return reply, headers

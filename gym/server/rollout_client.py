@@ -29,6 +29,7 @@ from gym.server.budget import Budget
 from gym.server.replicas import Peers, Replica
 from gym.server.run_trace import OWN, RunTrace
 from gym.wire.failures import FailureKind, RolloutError, error_from_reply
+from gym.wire.items import are_objects
 from gym.wire.json_text import write_json
 from gym.wire.pieces import Body
 from gym.wire.policy_endpoint import URL, PolicyEndpoint
@@ -135,7 +136,7 @@ class RolloutClient:
             parsed = read_with_items(reply.body, "model")
         except orjson.JSONDecodeError:
             parsed = None
-        if not isinstance(parsed, dict) or not isinstance(parsed.get("output"), list):
+        if not isinstance(parsed, dict) or not are_objects(parsed.get("output")):
             text = reply.body[:200].decode("utf-8", "replace")
             raise RolloutError("model", f"answered with something that is not a response: {text}", server=instance)
         if len(self.steps) == before + 1:  # else another call ended meanwhile, and whose step this is is not known

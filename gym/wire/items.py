@@ -137,6 +137,11 @@ def last_user_text(value: Any) -> str:
     return texts[-1].strip() if texts else ""
 
 
+def are_objects(value: Any) -> bool:
+    """Whether it is a list of objects, as an output and the choices of a completion are."""
+    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+
+
 def function_calls(output: Any) -> list[Item]:
     return [item for item in _items(output) if item.get("type") == "function_call"]
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
 from gym.collect import aggregates
-from gym.collect.aggregates import AgentRows, RowsSoFar, aggregate_agents, group_by_agent, lighten
+from gym.collect.aggregates import AgentRows, RowsSoFar, add_row, aggregate_agents, lighten, read_output
+from gym.errors import UserError
 
 
 def row(task: int, reward: float, agent: str = "math", **extra: Any) -> dict[str, Any]:
@@ -18,8 +20,11 @@ def row(task: int, reward: float, agent: str = "math", **extra: Any) -> dict[str
     return {"_ng_task_index": task, "_ng_rollout_index": 0, "reward": reward, "response": usage, **ref, **extra}
 
 
-def lines(*rows: dict[str, Any]) -> list[bytes]:
-    return [orjson.dumps(one) + b"\n" for one in rows]
+def group_by_agent(*rows: dict[str, Any]) -> dict[str, AgentRows]:
+    agents: dict[str, AgentRows] = {}
+    for one in rows:
+        add_row(agents, one)
+    return agents
 
 
 async def no_metrics(agent: str, body: bytes) -> dict[str, Any] | None:
@@ -40,7 +45,7 @@ async def test_an_agents_own_metrics_win_and_others_get_the_baseline() -> None:
         asked[agent] = len(orjson.loads(body)["verify_responses"])
         return {"agent_metrics": {"own": 1.0}} if agent == "code" else None
 
-    agents = group_by_agent(lines(row(0, 1.0), row(1, 0.0), row(0, 1.0, "code")))
+    agents = group_by_agent(row(0, 1.0), row(1, 0.0), row(0, 1.0, "code"))
     code, math = await aggregate_agents(agents, ask)
     assert asked == {"code": 1, "math": 2}
     assert (code["agent_ref"], code["agent_metrics"]["own"]) == ({"name": "code"}, 1.0)
@@ -51,7 +56,7 @@ async def test_an_agents_own_metrics_win_and_others_get_the_baseline() -> None:
 
 async def test_rollouts_whose_tokens_do_not_add_up_are_counted() -> None:
     stamps = [{}, {"tokens_break": {"step": 2}}, {"tokens_break": {"step": 3}}]
-    agents = group_by_agent(lines(*(row(number, 1.0, _gym=stamp) for number, stamp in enumerate(stamps))))
+    agents = group_by_agent(*(row(number, 1.0, _gym=stamp) for number, stamp in enumerate(stamps)))
     (entry,) = await aggregate_agents(agents, no_metrics)
     assert entry["agent_metrics"]["tokens_breaks"] == 2
 
@@ -60,10 +65,10 @@ async def test_rollouts_whose_tokens_do_not_add_up_are_counted() -> None:
 async def test_too_much_for_one_request_is_summed_up_here(
     monkeypatch: pytest.MonkeyPatch, bound: tuple[str, int]
 ) -> None:
-    small = group_by_agent(lines(*(row(task, task % 2) for task in range(9))))
+    small = group_by_agent(*(row(task, task % 2) for task in range(9)))
     (expected,) = await aggregate_agents(small, no_metrics)
     monkeypatch.setattr(aggregates, *bound)
-    large = group_by_agent(lines(*(row(task, task % 2) for task in range(9))))
+    large = group_by_agent(*(row(task, task % 2) for task in range(9)))
     assert not large["math"].fits
     (entry,) = await aggregate_agents(large, no_metrics)
     certain = {name: value for name, value in expected["agent_metrics"].items() if "/ci_" not in name}
@@ -92,3 +97,19 @@ def test_a_full_disk_ends_what_is_kept_and_nothing_else(monkeypatch: pytest.Monk
     monkeypatch.setattr(AgentRows, "add", add)
     rows.add(row(1, 1.0))
     assert not rows.complete
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b'{"reward": 1.0, "agent_ref',
+        b"[1]",
+        b'{"agent_ref":null,"reward":1}',
+        orjson.dumps(row(1, 1.0) | {"reward": None}),
+    ],
+)
+def test_a_line_that_was_damaged_is_named(tmp_path: Path, damaged: bytes) -> None:
+    path = tmp_path / "X.jsonl"
+    path.write_bytes(b"\n".join([orjson.dumps(row(0, 1.0)), damaged, b""]))
+    with pytest.raises(UserError, match=r"X\.jsonl:2: .* or is damaged"):
+        read_output(path, lambda: None)

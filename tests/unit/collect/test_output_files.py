@@ -80,6 +80,23 @@ def test_a_damaged_line_in_the_middle_is_reported_with_its_number(path: Path) ->
         opened(path)
 
 
+def test_a_reward_that_was_damaged_is_reported_with_its_line(path: Path) -> None:
+    opened(path)
+    path.write_bytes(rollout(1) + rollout(2).replace(b'"agent":"math","reward":1.0', b'"agent":"math","reward":null'))
+    with pytest.raises(UserError, match=r"X\.jsonl:2: .* or is damaged"):
+        opened(path)
+
+
+def test_a_damaged_failure_is_tried_again(path: Path) -> None:
+    opened(path)
+    failures = OutputPaths.beside(path).failures
+    damaged = [failure(1, terminal=True).replace(b'{"kind', b'{"ki\0nd'), failure(2, terminal=True)[1:], b"[]\n"]
+    failures.write_bytes(b"".join(damaged) + failure(3, terminal=True))
+    output = opened(path)
+    assert [output.done.has(one, 0) for one in (1, 2, 3)] == [False, False, True]
+    assert failures.read_bytes() == failure(3, terminal=True)
+
+
 def test_a_stamp_is_found_wherever_other_tools_put_it(path: Path) -> None:
     opened(path)
     stamped = {"_gym": {"key": "0000000000000007:0", "agent": "math", "reward": 1.0}, "text": "x" * 9000}
@@ -235,5 +252,12 @@ def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> No
     (tmp_path / "file").touch()
     with pytest.raises(InfraError, match="cannot write to"):
         opened(tmp_path / "file" / "X.jsonl")
-    with pytest.raises(InfraError, match="Is a directory"):
-        opened(tmp_path)
+
+
+def test_only_a_regular_file_is_written(tmp_path: Path) -> None:
+    """A pipe would wait for a reader, and a device has no end."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe", Path("/dev/full")):
+        with pytest.raises(UserError, match="is no regular file"):
+            opened(path)
+    assert [one.name for one in tmp_path.iterdir()] == ["pipe"]

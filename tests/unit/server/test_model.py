@@ -192,6 +192,8 @@ async def test_a_reply_of_the_wrong_shape_is_the_models_failure_and_says_so() ->
         *({"status": status, "output": []} for status in ("failed", "cancelled", "queued", "in_progress")),
         {"status": "completed", "output": [], "error": {"code": "server_error"}},
         {"error": {"message": "overloaded"}},
+        {"status": "completed", "output": [None]},
+        {"status": "completed", "output": [{"type": "message"}, "text"]},
     ],
 )
 async def test_a_reply_of_a_provider_that_failed_is_a_failure_and_no_empty_answer(said: Body) -> None:

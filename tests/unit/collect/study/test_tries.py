@@ -7,11 +7,12 @@ import random
 import statistics
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gym.collect.aggregates import aggregate_agents, group_by_agent
+from gym.collect.aggregates import RowsSoFar, aggregate_agents
 from gym.collect.study import tries as of_tries
 from gym.collect.study.tries import NumberTable, Tries, extra_metrics
 from gym.wire.metrics import ROLLOUT, TASK
@@ -106,8 +107,10 @@ async def test_an_aggregate_has_them_beside_what_the_agent_says_and_the_agent_wi
     async def ask(agent: str, body: bytes) -> dict[str, Any]:
         return {"agent_metrics": {"mean/reward": 0.5, "pass@1/accuracy": 7.0}}
 
-    lines = [ran(0, 0, 1.0)[1], ran(0, 1, 0.0)[1]]
-    (entry,) = await aggregate_agents(group_by_agent(lines), ask)
+    rows = RowsSoFar(complete=True)
+    rows.add(orjson.loads(ran(0, 0, 1.0)[1]))
+    rows.add(orjson.loads(ran(0, 1, 0.0)[1]))
+    (entry,) = await aggregate_agents(rows.agents, ask)
     assert entry["agent_metrics"]["pass@1/accuracy"] == 7.0
     assert entry["agent_metrics"]["pass@2/accuracy"] == 100.0
     assert entry["agent_metrics"]["mean/reward"] == 0.5
