@@ -13,6 +13,8 @@ from gym import labels
 from gym.programs import find_program, run_program
 
 MARK = ".complete"
+BYTECODE = "bytecode"  # the folder
+NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 UV = "UV"  # where programs that install something find the uv that this package brings
 
 
@@ -31,15 +33,25 @@ def install_environment(
     cwd: Path | None = None,
     timeout: float | None = None,
     requirements: str | None = None,
+    compiled: bool = False,
 ) -> None:
     """An environment of `python` with what uv is asked for; `-` in it stands for the lines of `requirements`. Marked as
-    complete at its end."""
+    complete at its end.
+
+    `compiled`: all of it, for who may write nothing there. It takes many times as long as what a server imports.
+    """
     uv = str(find_program("uv", package="uv"))
     shutil.rmtree(folder, ignore_errors=True)
     run_program([uv, "venv", "--quiet", "--python", python, str(folder)], cwd=cwd, timeout=timeout)
-    install = [uv, "pip", "install", "--quiet", "--python", str(folder / "bin" / "python"), "--compile-bytecode"]
-    run_program([*install, *what], cwd=cwd, env=_without_own_venv(), timeout=timeout, input=requirements)
+    install = [uv, "pip", "install", "--quiet", "--python", str(folder / "bin" / "python")]
+    bytecode = ["--compile-bytecode"] if compiled or os.environ.get(NO_BYTECODE) else []
+    run_program([*install, *bytecode, *what], cwd=cwd, env=_without_own_venv(), timeout=timeout, input=requirements)
     (folder / MARK).touch()
+
+
+def bytecode_elsewhere(environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables for a Python that leaves nothing beside what it reads: its bytecode goes to the cache folder."""
+    return {} if environ.get(NO_BYTECODE) else {"PYTHONPYCACHEPREFIX": str(cache_dir(environ) / BYTECODE)}
 
 
 def is_made(folder: Path) -> bool:

@@ -20,7 +20,7 @@ from gym.config.yaml_source import read_yaml
 from gym.errors import GymError, ProgramFailed
 from gym.programs import find_program, run_program
 from gym.server.cases import CASES, CaseOutcome, load_cases, missing_kinds
-from gym.venvs import UV
+from gym.venvs import UV, bytecode_elsewhere
 from gym.wire.rows import Row
 
 EXAMPLE_ROWS = 5
@@ -161,7 +161,7 @@ def _run_tests(entry: CatalogEntry, find_pytest: Callable[[CatalogEntry], Sequen
     options = (*OPTIONS, *plugins, *(() if own else NO_SETTINGS), f"--rootdir={folder}", "tests")
     try:
         with tempfile.TemporaryDirectory() as scratch:  # tests leave nothing in the server's folder
-            env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HYPOTHESIS_STORAGE_DIRECTORY": scratch}
+            env = {**os.environ, **bytecode_elsewhere(os.environ), "HYPOTHESIS_STORAGE_DIRECTORY": scratch}
             env[UV] = str(find_program("uv", package="uv"))
             if is_foreign(folder, ENTRYPOINT):
                 env["PYTHONPATH"] = os.pathsep.join([_upstream_tree(entry, Path(scratch)), env.get("PYTHONPATH", "")])

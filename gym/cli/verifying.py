@@ -18,6 +18,7 @@ from gym.data.row_servers import known_fields
 from gym.programs import run_program
 from gym.runtime.trial_broker import trial_broker
 from gym.server.cases import CASES, CaseOutcome
+from gym.venvs import bytecode_elsewhere
 
 SECONDS = 3600.0  # only what hangs takes so long, on however busy a machine
 FindPython = Callable[[CatalogEntry], Path]
@@ -63,6 +64,6 @@ def _run(module: str, entry: CatalogEntry, find_python: FindPython, more: Mappin
         addresses = trial.enter_context(trial_services(entry, os.environ))
         fields = {**case_fields(entry), **fields_with_services(entry, addresses)}
         spec = {"name": entry.name, "fields": fields, **more}
-        env = {**os.environ, **access, "PYTHONDONTWRITEBYTECODE": "1"}
+        env = {**os.environ, **access, **bytecode_elsewhere(os.environ)}
         run_program(argv, cwd=entry.directory, env=env, input=json.dumps(spec), timeout=SECONDS)
         return [json.loads(line) for line in out.read_bytes().splitlines()]

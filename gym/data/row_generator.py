@@ -17,6 +17,7 @@ from gym.data.whole_files import whole_file
 from gym.errors import InfraError, UserError
 from gym.programs import run_program, stream_program
 from gym.server.generating import NO_MORE
+from gym.venvs import bytecode_elsewhere
 
 GENERATOR: Final = "generate.py"
 SECONDS: Final = 600.0  # to say what it can make; only a program that hangs takes so long
@@ -101,4 +102,4 @@ def _argv(python: Path, request: RowRequest) -> Sequence[str]:
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**os.environ, **bytecode_elsewhere(os.environ)}

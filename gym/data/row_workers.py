@@ -19,6 +19,7 @@ from gym.data.line_blocks import Block
 from gym.data.row_rules import LineRules
 from gym.data.row_work import RowWork, write_work
 from gym.errors import InfraError, Problem
+from gym.venvs import bytecode_elsewhere
 
 MODULE: Final = "gym.data.row_process"
 FOREIGN: Final = Path(__file__).with_name("foreign_rows.py")
@@ -49,7 +50,7 @@ class RowWorker:
         self._process = subprocess.Popen(  # noqa: S603 (ourselves, in the server's environment)
             (str(server.python), *(("-P", str(FOREIGN)) if server.foreign else ("-m", MODULE))),
             cwd=server.folder,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **_python_path(server)},
+            env={**os.environ, **bytecode_elsewhere(os.environ), **_python_path(server)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,

@@ -15,7 +15,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from gym.runtime.local.pid_file import read_notes
-from gym.venvs import MARK, alone
+from gym.venvs import BYTECODE, MARK, alone
 
 KEPT_SECONDS: Final = 7 * 24 * 3600.0  # what was used this week will be wanted again
 FRESH_SECONDS: Final = 600.0  # a command may have chosen it a moment ago
@@ -77,6 +77,8 @@ def _shared(cache: Path) -> Iterator[Leftover]:
         folders = sorted((path for path in (cache / name).glob("*") if path.is_dir()), key=_modified)
         for path in folders[:-1]:
             yield Leftover(kind=kind, name=path.name, bytes=0, used=_modified(path), path=path)
+    if (path := cache / BYTECODE).is_dir():
+        yield Leftover(kind="bytecode", name="of tests and checks", bytes=0, used=_modified(path), path=path)
 
 
 def size_of_folder(folder: Path) -> int:

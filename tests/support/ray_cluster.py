@@ -270,6 +270,6 @@ def ray_environment(folder: Path) -> Path:
     uv = str(find_program("uv", package="uv"))
     python = folder / "bin" / "python"
     subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
-    install = [uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", str(python)]
+    install = [uv, "pip", "install", "--quiet", "--python", str(python)]
     subprocess.run([*install, "--editable", f"{ROOT}[cli,upstream,ray]"], check=True)
     return python

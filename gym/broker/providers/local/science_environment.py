@@ -62,9 +62,8 @@ class ScienceEnvironment:
             if not (folder / MARK).is_file():
                 # Copies: what plain processes might change here must not be uv's own cache. No compiling for an hour.
                 what = ["--require-hashes", "--only-binary", ":all:", "--link-mode", "copy"]
-                install_environment(
-                    folder, [*what, "--requirement", str(requirements)], python, timeout=INSTALL_SECONDS
-                )
+                what += ["--requirement", str(requirements)]
+                install_environment(folder, what, python, timeout=INSTALL_SECONDS, compiled=True)
         return folder
 
 

@@ -6,8 +6,8 @@ venv=$HOME/.cache/compose-gym/services/openenv-0.10.0-$(cksum <"$here/requiremen
 if [ ! -d "$venv" ]; then
   uv=${UV:-uv} half=$venv.$$
   "$uv" venv --quiet --python '>=3.10' "$half"
-  "$uv" pip install --quiet --compile-bytecode --python "$half/bin/python" -r "$here/requirements.txt"
-  "$uv" pip install --quiet --compile-bytecode --python "$half/bin/python" --no-deps openenv==0.10.0
+  "$uv" pip install --quiet --python "$half/bin/python" -r "$here/requirements.txt"
+  "$uv" pip install --quiet --python "$half/bin/python" --no-deps openenv==0.10.0
   # In one step, and by one of those that make it at the same time.
   "$half/bin/python" -c 'import os, sys; os.rename(*sys.argv[1:])' "$half" "$venv" 2>/dev/null || rm -rf "$half"
 fi
