@@ -1,6 +1,9 @@
 """The environments of the gem-llm package: its games, and reasoning-gym's tasks as it has them."""
 
+from unittest.mock import patch
+
 import gem
+from gem.envs.game_env.sokoban import SokobanEnv
 from gem.envs.reasoning_gym import ReasoningGymEnv
 from gem.envs.registration import ENV_REGISTRY
 from pydantic import Field
@@ -22,7 +25,8 @@ class Gem(TextEnvironment[gem.Env]):
 
     def open(self, row: GemRow) -> tuple[gem.Env, str]:
         find_registered(row.environment, ENV_REGISTRY, "gem")
-        with library_blamed(row.environment):
+        # A Sokoban begins a game of its own while it is made, and to find its room may take ten seconds.
+        with library_blamed(row.environment), patch.object(SokobanEnv, "reset"):
             environment = gem.make(row.environment, **row.settings)
         return environment, environment.reset(seed=row.seed)[0]
 
