@@ -14,6 +14,7 @@ from gym.http.peer_health import VANISHED_WORDS, Peer, PeerVanished, is_vanished
 from gym.wire.pieces import Body, Pieces, body_size
 
 SPLIT_WRITE = 64 * 1024  # above this a body is written after its head instead of being copied behind it
+MAX_HEAD = 1 << 20  # bytes of a reply that are not its body: its head, and what stands around its chunks
 LENGTHS = frozenset((b"content-length", b"transfer-encoding"))  # a reply without any ends with its connection
 
 
@@ -47,6 +48,7 @@ class Connection(asyncio.Protocol):
         self._headers: list[tuple[bytes, bytes]] = []
         self._chunks: list[bytes] = []
         self._size = 0
+        self._come = 0  # bytes of the reply, while it is not whole
         self._sized = False  # the head says where the body ends
         self._until_eof = False
         self.direct: DirectBody | None = None  # the reply's body, where it goes past the parser
@@ -66,6 +68,7 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None
         self.reusable = False
         self.asked = now
+        self._come = 0
         if body_size(body) > ONE_WINDOW and self._impatient:
             self._impatient = False  # a busy server may leave some of it unread for a while
             limit_unacknowledged(self._transport.get_extra_info("socket"), 0)
@@ -106,14 +109,17 @@ class Connection(asyncio.Protocol):
             self._fail(ConnectionError(f"not an HTTP reply: {error}"))
             self.abort()
             return
-        if self._size and self.waits and not self.closed:
-            self._read_directly(missing_length(self._headers, self._size))
+        if self._waiter is not None:
+            self._await_rest(len(data))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
         if self._until_eof and exc is None:
             self.on_message_complete()
         self._fail(_explain(exc))
+        self._headers, self._chunks = [], []  # what is known by nobody but a cycle stays in memory for a while
+        if self.direct is not None and not self.direct.whole:
+            self.direct = None
         self.on_closed(self, exc)
 
     # What the parser tells.
@@ -137,8 +143,7 @@ class Connection(asyncio.Protocol):
         self._chunks.append(body)
         self._size += len(body)
         if self._size > self._max_body:
-            self._fail(ConnectionError(f"the reply is larger than {self._max_body} bytes"))
-            self.abort()
+            self._refuse(f"the reply is larger than {self._max_body} bytes")
 
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
@@ -151,7 +156,22 @@ class Connection(asyncio.Protocol):
         self._waiter = None  # an idle connection keeps no reply
         waiter.set_result(Reply(status, self._headers, chunks[0] if len(chunks) == 1 else b"".join(chunks)))
 
+    def _await_rest(self, come: int) -> None:
+        if self.closed or not self.waits:
+            return
+        self._come += come
+        if self._come > MAX_HEAD + 8 * self._size:  # a chunk of one byte takes five around it
+            self._refuse(f"the head of the reply is larger than {MAX_HEAD} bytes")
+        elif self._size:
+            self._read_directly(missing_length(self._headers, self._size))
+
+    def _refuse(self, what: str) -> None:
+        self._fail(ConnectionError(what))
+        self.abort()
+
     def _read_directly(self, length: int) -> None:
+        if length > self._max_body:
+            self._refuse(f"the reply is larger than {self._max_body} bytes")
         if not 0 < length <= self._max_body:
             return
         assert self._transport is not None

@@ -296,6 +296,8 @@ class Upstream:
                 return TryOutcome(parsed)
             text = self._scrub(body[:300].decode("utf-8", "replace"))
             no_number = " (it holds NaN, which is not a number)" if b"NaN" in body else ""
+            if packed := headers.get("content-encoding"):
+                no_number, text = "", f"its body is in {packed[:40]}, which was not asked for"
             what = f"{show_url(url)} answered 200 with no JSON object{no_number}: {text}"
             return TryOutcome({}, UpstreamError(what, status, retryable=True))
         words = self._scrub(upstream_words(body) or headers.get("location", ""))

@@ -219,6 +219,43 @@ async def test_a_reply_larger_than_allowed_is_not_held() -> None:
     await small.aclose()
 
 
+async def test_a_reply_that_says_how_much_too_large_it_is_is_not_waited_for() -> None:
+    small = HttpClient(max_body=10)
+    async with raw_server(always(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\nx")) as server:
+        with pytest.raises(ConnectionError, match="larger than 10 bytes"):
+            await post(small, server)
+    await small.aclose()
+
+
+@pytest.mark.parametrize(
+    ("begin", "more"),
+    [
+        (b"HTTP/1.1 200 OK\r\n", b"x: y\r\n" * 10_000),
+        (b"HTTP/1.1 200 OK\r\nx: ", b"y" * 60_000),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 2_000),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n", b"x: y\r\n" * 10_000),
+    ],
+    ids=["fields", "one field", "interim replies", "trailers"],
+)
+async def test_a_head_without_end_is_not_held(client: HttpClient, begin: bytes, more: bytes) -> None:
+    async def endless(peer: Peer) -> None:
+        await peer.request()
+        await peer.say(begin)
+        while True:
+            await peer.say(more)
+
+    async with raw_server(endless) as server:
+        with pytest.raises(ConnectionError, match="the head of the reply is larger than 1048576 bytes"):
+            await post(client, server, timeout=60)
+
+
+async def test_a_body_in_chunks_of_one_byte_is_no_large_head(client: HttpClient) -> None:
+    body = b"x" * 250_000
+    chunks = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * len(body) + b"0\r\n\r\n"
+    async with raw_server(always(chunks)) as server:
+        assert (await post(client, server)).body == body
+
+
 async def test_a_deadline_ends_a_request_and_its_connection(client: HttpClient) -> None:
     async def silent_at_first(peer: Peer) -> None:
         await peer.request()

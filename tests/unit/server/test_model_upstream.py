@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import socket
 import subprocess
 import sys
@@ -276,6 +277,16 @@ async def test_no_more_requests_are_under_way_than_allowed() -> None:
 async def test_an_answer_that_is_no_object_is_a_retryable_failure() -> None:
     async with fake_openai(failures=[Failure(200, b"<html>")]) as provider, upstream_of(provider) as asked:
         with pytest.raises(RolloutError, match="answered 200 with no JSON object: <html>") as caught:
+            await asked.post("/responses", ASK)
+    assert caught.value.retryable
+
+
+async def test_an_encoding_that_was_not_asked_for_is_named() -> None:
+    packed = [Failure(200, gzip.compress(b"{}"), {"content-encoding": "gzip"})]
+    async with fake_openai(failures=packed) as provider, upstream_of(provider) as asked:
+        with pytest.raises(
+            RolloutError, match="no JSON object: its body is in gzip, which was not asked for"
+        ) as caught:
             await asked.post("/responses", ASK)
     assert caught.value.retryable
 
