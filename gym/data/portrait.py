@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import orjson
-
 from gym.data.line_source import Line
 from gym.data.row_parsing import PARAMS, BadLine, parse_row
 from gym.data.statistics import Statistics, user_messages
 from gym.data.token_counts import Tokenizer, open_tokenizer
 from gym.errors import ConfigError
+from gym.wire.deep_values import write_cut
 from gym.wire.policy_endpoint import KEY
 
 MAX_SHOWN: Final = 60  # characters of a sample
@@ -96,6 +95,6 @@ def portray(lines: Iterable[Line], tokenizer: Tokenizer | None = None) -> Portra
 
 
 def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    text = value if isinstance(value, str) else write_cut(value).decode()
     text = " ".join(text[: 4 * MAX_SHOWN].split())
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"

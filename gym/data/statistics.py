@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Final
 
-import orjson
-
 from gym.data.numbers import Numbers
 from gym.data.row_parsing import PARAMS
 from gym.data.token_counts import Tokenizer, content_text, open_tokenizer, prompt_text
 from gym.data.uniques import Uniques
 from gym.data.word_count import count_words
+from gym.wire.deep_values import write_sorted
 
 EXAMPLES: Final = "Number of examples"
 TOKENS: Final = "Input length in tokens"
@@ -60,7 +59,7 @@ class Statistics:
 
     def observe(self, row: dict[str, Any]) -> None:
         params: dict[str, Any] = row[PARAMS]
-        compact = canonical(params)
+        compact = write_sorted(params)
         self.examples += 1
         self.words.observe(count_words(params, compact))
         self.params.observe(compact)
@@ -118,13 +117,8 @@ class Statistics:
             self.temperature.observe(temperature)
 
 
-def canonical(value: object) -> bytes:
-    """The same bytes for equal objects, whatever the order of their keys."""
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-
-
 def digest(value: object) -> bytes:
-    return hashlib.sha1(canonical(value), usedforsecurity=False).digest()[:16]
+    return hashlib.sha1(write_sorted(value), usedforsecurity=False).digest()[:16]
 
 
 def user_messages(params: dict[str, Any]) -> list[str]:

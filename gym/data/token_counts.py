@@ -8,11 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import orjson
-
 from gym.data.byte_weights import weigh
 from gym.errors import UserError
 from gym.programs import install_command
+from gym.wire.deep_values import write_cut
 
 ESTIMATE: Final = "estimate"
 # In fifths of a token, fitted to cl100k on the example rows of all servers: half of them within 6 %, nine of ten within
@@ -56,7 +55,7 @@ def prompt_text(params: dict[str, Any]) -> str:
     else:
         _add_text(given, parts)
     if params.get("tools"):
-        parts.append(orjson.dumps(params["tools"]).decode())
+        parts.append(write_cut(params["tools"]).decode())
     return parts[0] if len(parts) == 1 else "\n".join(parts)
 
 

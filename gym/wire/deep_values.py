@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any
 
+import orjson
+
 from gym.wire.json_text import write_json
 
 LEVELS = 200  # readers add a few of their own
@@ -45,3 +47,11 @@ def write_cut(value: Any) -> bytes:
         if not is_too_deep(error):
             raise
         return write_json(cut_depth(value))
+
+
+def write_sorted(value: Any) -> bytes:
+    """The same bytes for equal objects, whatever the order of their keys; what is too deep counts as equal."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        return orjson.dumps(cut_depth(value), option=orjson.OPT_SORT_KEYS)

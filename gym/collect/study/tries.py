@@ -13,9 +13,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import orjson
-
 from gym.collect.study.estimates import MAX_DRAWN, Sample
+from gym.wire.deep_values import write_sorted
 from gym.wire.metrics import ROLLOUT, TASK, describe_columns, numbers
 from gym.wire.pass_rates import Try, pass_and_majority
 
@@ -98,7 +97,7 @@ class Tries:
         given = fields.get(self._answer_field) if self._answer_field else None
         if given is None:
             return _NONE
-        text = given if isinstance(given, str) else orjson.dumps(given, option=orjson.OPT_SORT_KEYS).decode()
+        text = given if isinstance(given, str) else write_sorted(given).decode()
         return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") & _MASK
 
 

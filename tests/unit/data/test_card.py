@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -68,3 +69,12 @@ def test_what_rows_hold_stays_in_its_cell_and_a_key_is_not_shown() -> None:
 def test_a_line_that_is_no_row_is_reported() -> None:
     with pytest.raises(ConfigError, match="rows:2: responses_create_params: is missing"):
         portray(lines_of_rows([row("a"), {}]))
+
+
+def test_a_row_that_is_nested_too_deep_to_be_written_is_described() -> None:
+    deep: Any = "x"
+    for _ in range(300):
+        deep = [deep]
+    line = json.dumps({"responses_create_params": {"input": deep, "tools": [{"parameters": deep}]}, "more": deep})
+    card = make_card(About("deep"), [Part("train", "train.jsonl", portray(lines_of_rows([line])))])
+    assert "| `more` | list | 100% |" in card.text

@@ -79,3 +79,12 @@ def test_a_ratio_that_cannot_be_read_is_reported(text: str) -> None:
 
 def _text(line: str) -> str:
     return str(json.loads(line)["responses_create_params"]["input"][0]["content"])
+
+
+def test_a_row_that_is_nested_too_deep_to_be_written_has_its_part(tmp_path: Path) -> None:
+    deep: Any = "x"
+    for _ in range(300):
+        deep = [deep]
+    lines = [json.dumps({"responses_create_params": {"input": deep}}), json.dumps(row("a"))]
+    counts = split_rows(lines_of_rows(lines), parse_ratio("a=0.5,b=0.5", seed=1), {one: tmp_path / one for one in "ab"})
+    assert sum(counts.values()) == 2

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from gym.server.score import make_writable
 from gym.server.tools import result_to_json
-from gym.wire.deep_values import DEEPER, LEVELS, cut_depth, is_too_deep
+from gym.wire.deep_values import DEEPER, LEVELS, cut_depth, is_too_deep, write_sorted
 from gym.wire.json_text import write_json
 
 
@@ -72,3 +72,9 @@ def test_what_contains_itself_is_no_json() -> None:
 def test_one_value_in_two_places_is_no_circle() -> None:
     shared = [1]
     assert cut_depth({"a": shared, "b": shared}) == {"a": [1], "b": [1]}
+
+
+def test_equal_objects_are_the_same_bytes_however_deep_they_are() -> None:
+    assert write_sorted({"a": 1, "b": 2}) == write_sorted({"b": 2, "a": 1})
+    deep = nested(600)
+    assert write_sorted({"a": deep, "b": 2}) == write_sorted({"b": 2, "a": deep}) != write_sorted({"a": deep, "b": 3})

@@ -134,3 +134,11 @@ def test_tasks_that_went_alike_are_counted_once_and_weigh_as_often(
 def without_intervals(metrics: dict[str, float]) -> dict[str, float]:
     """They are drawn from the tasks in their order."""
     return {name: value for name, value in metrics.items() if "/ci_" not in name}
+
+
+def test_answers_that_are_nested_too_deep_to_be_written_are_compared() -> None:
+    deep: Any = "A"
+    for _ in range(300):
+        deep = [deep]
+    metrics = extra_metrics(make_tries({0: [1.0, 1.0, 0.0]}, {0: [deep, deep, "B"]}))
+    assert metrics["majority@3/accuracy"] == 100.0
