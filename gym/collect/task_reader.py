@@ -18,11 +18,12 @@ from gym.config.redaction import redact
 from gym.data.line_source import Line
 from gym.data.row_parsing import AGENT_REF, PARAMS, BadLine, bad_line, parse_row
 from gym.errors import Problem
-from gym.wire.deep_values import TOO_DEEP, is_too_deep
+from gym.wire.deep_values import TOO_DEEP, TOO_DEEP_TO_CHANGE, is_too_deep
 from gym.wire.json_text import write_any_json
 from gym.wire.metrics import ROLLOUT, TASK
 from gym.wire.policy_endpoint import KEY, URL, mask_key
 
+_FLATTER = "make the row flatter"
 _TASK, _ROLLOUT = (f',"{name}":%d'.encode() for name in (TASK, ROLLOUT))
 
 
@@ -116,7 +117,10 @@ class TaskReader:
         row = parse_row(line)
         agent = find_agent(row, line, self._rules)
         secret = secret_of(row)
-        shown = mask_row(line.raw, secret)
+        try:
+            shown = mask_row(line.raw, secret)
+        except ValueError:
+            raise bad_line(line, TOO_DEEP_TO_CHANGE, hint=_FLATTER) from None
         digest = row_digest(shown)  # the same row with another key is still the same row
         index, first = self._lines.count(digest, self._rules.repeats)
         given = len(row)
@@ -179,7 +183,7 @@ class TaskReader:
             except TypeError as error:
                 if not is_too_deep(error):
                     raise
-                raise bad_line(line, TOO_DEEP, hint="make the row flatter") from None
+                raise bad_line(line, TOO_DEEP, hint=_FLATTER) from None
         return raw, added
 
 
@@ -190,7 +194,7 @@ def secret_of(row: Mapping[str, Any]) -> str:
 
 
 def mask_row(raw: bytes, secret: str) -> bytes:
-    """The same object where there is nothing to hide."""
+    """The same object where there is nothing to hide; a `ValueError` where it is nested too deep to say."""
     if b"policy_" not in raw:
         return raw
     row = from_json(raw)

@@ -17,6 +17,7 @@ from gym.config.yaml_source import read_yaml
 from gym.data.line_source import Line
 from gym.data.row_parsing import PARAMS, BadLine, bad_line, parse_object
 from gym.errors import ConfigError, Problem
+from gym.wire.deep_values import TOO_DEEP_TO_CHANGE
 
 USED: Final = "prompt_config_used"  # the field with the template that a row was made with
 PARTS: Final = ("system", "user")
@@ -69,7 +70,10 @@ def render_rows(lines: Iterator[Line], prompt: PromptTemplate, *, replace: bool 
 def render_row(line: Line, prompt: PromptTemplate, *, replace: bool = False) -> dict[str, Any]:
     """All other fields of the row and of what is asked stay as they are."""
     parse_object(line)  # says what is wrong; the other reader keeps integers of any size
-    row = from_json(line.raw)
+    try:
+        row = from_json(line.raw)
+    except ValueError:
+        raise bad_line(line, TOO_DEEP_TO_CHANGE, hint="make the row flatter") from None
     params = row.get(PARAMS) or {}
     if not isinstance(params, dict):
         raise bad_line(line, "is not an object", key=PARAMS, hint="leave it out, or write {}")

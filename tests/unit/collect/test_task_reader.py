@@ -104,6 +104,7 @@ def test_a_row_that_is_read_and_too_deep_to_be_written_again_is_a_bad_one() -> N
     (as_it_is,) = tasks([deep])
     assert as_it_is.body.startswith(deep[:-1])
     assert "is nested deeper than 254 levels" in problem(deep, params=(("temperature", 0.5),))
+    assert "is nested deeper than 200 levels" in problem(deep[:-1] + b', "policy_api_key": "sk-abcdef0123456789"}')
 
 
 def test_a_limit_counts_lines_before_repeats() -> None:

@@ -47,6 +47,13 @@ def test_every_row_that_lacks_a_field_is_reported_with_its_line(tmp_path: Path) 
     assert "did you mean qestion?" in str(raised.value)
 
 
+def test_a_row_that_is_nested_too_deep_is_reported_with_its_line(tmp_path: Path) -> None:
+    deep = b'{"q": "hi", "more": ' + b"[" * 300 + b"]" * 300 + b"}"
+    with pytest.raises(ConfigError, match="is nested deeper than 200 levels") as caught:
+        render(prompt(tmp_path, 'user: "{q}"\n'), {"q": "hi"}, deep)
+    assert caught.value.problems[0].line == 2
+
+
 def test_a_row_with_an_input_is_reported_unless_it_may_be_replaced(tmp_path: Path) -> None:
     template, row = prompt(tmp_path, 'user: "{q}"\n'), {"q": "new", "responses_create_params": {"input": "old"}}
     with pytest.raises(ConfigError, match=r"rows:1: responses_create_params.input: is there already"):
