@@ -28,6 +28,7 @@ from gym.collect.study.tries import NumberTable, extra_metrics
 from gym.data.rates import PassRange
 from gym.data.row_parsing import AGENT_REF
 from gym.errors import UserError
+from gym.wire.deep_values import write_cut
 from gym.wire.metrics import ROLLOUT, TASK, describe_columns
 
 Difficulty = Literal["too easy", "too hard", "between"]
@@ -106,7 +107,7 @@ def profile_rollouts(
         for agent, table in sorted(tables.items()):
             for task, line in _task_lines(agent, table, inputs, borders, profile):
                 means[task] = line["mean/reward"]
-                stream.write(orjson.dumps(line) + b"\n")
+                stream.write(write_cut(line) + b"\n")
     for agent, table in sorted(tables.items()):
         ref = {AGENT_REF: {"name": agent}}
         profile.agents.append({**ref, **table.described(), **extra_metrics(table)})

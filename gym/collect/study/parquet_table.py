@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, BinaryIO
 
-import orjson
-
 from gym.collect.run_replies import STAMP
 from gym.collect.study.chats import Conversation
 from gym.collect.study.recorded import Recorded
 from gym.errors import UserError
 from gym.programs import install_command
+from gym.wire.deep_values import write_cut
 
 _GROUP = 1000
 
@@ -71,7 +70,7 @@ def _row(rollout: Recorded, talk: Conversation) -> dict[str, Any]:
         "output_tokens": usage.get("output_tokens"),
         "prompt": prompt,
         "messages": prompt + [_message(one) for one in talk.answer],
-        "tools": orjson.dumps(talk.tools).decode() if talk.tools else None,
+        "tools": write_cut(talk.tools).decode() if talk.tools else None,
     }
 
 
@@ -80,7 +79,7 @@ def _message(message: dict[str, Any]) -> dict[str, Any]:
     content, calls = message.get("content"), message.get("tool_calls")
     return {
         "role": message.get("role"),
-        "content": content if isinstance(content, str) else orjson.dumps(content).decode(),
-        "tool_calls": orjson.dumps(calls).decode() if calls else None,
+        "content": content if isinstance(content, str) else write_cut(content).decode(),
+        "tool_calls": write_cut(calls).decode() if calls else None,
         "tool_call_id": message.get("tool_call_id"),
     }

@@ -22,6 +22,7 @@ from gym.collect.study.rerun import Difference, OnProgress, RerunOptions, RerunR
 from gym.collect.study.verifiers import Verifiers, for_each, open_verifiers
 from gym.data.row_parsing import AGENT_REF
 from gym.errors import UserError
+from gym.wire.deep_values import write_cut
 from gym.wire.failures import RolloutError
 from gym.wire.metrics import ROLLOUT, TASK
 from gym.wire.splice import splice
@@ -156,5 +157,5 @@ def _verified_line(body: bytes, fields: dict[str, Any], reward: float, rollout: 
     names = [name for name in (TASK, ROLLOUT, AGENT_REF) if fields.get(name) != rollout.fields.get(name)]
     added = {**{name: rollout.fields[name] for name in names if name in rollout.fields}, STAMP: stamp}
     if b"\n" in body:
-        body = orjson.dumps(fields)
+        body = write_cut(fields)
     return splice(body, added, keys=fields.keys()) + b"\n"

@@ -18,6 +18,7 @@ from gym.collect.study.reverification import describe_failure, read_response, re
 from gym.collect.study.verifiers import Verifiers, for_each, open_verifiers
 from gym.server.rollout_client import RolloutClient
 from gym.server.tools import NAME, RESERVED
+from gym.wire.deep_values import write_cut
 from gym.wire.failures import RolloutError
 from gym.wire.items import Item
 
@@ -124,7 +125,7 @@ def was_issued(name: str, arguments: Any) -> bool:
 def same_json(recorded: Any, now: str) -> bool:
     """Equal as JSON where both are; else equal as text."""
     if not isinstance(recorded, str):
-        recorded = orjson.dumps(recorded).decode()
+        recorded = write_cut(recorded).decode()
     if recorded == now:
         return True
     try:
@@ -143,5 +144,5 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _cut(text: Any) -> str:
-    whole = text if isinstance(text, str) else orjson.dumps(text).decode()
+    whole = text if isinstance(text, str) else write_cut(text).decode()
     return whole if len(whole) <= _SHOWN else f"{whole[:_SHOWN]}... ({len(whole):,} characters)"

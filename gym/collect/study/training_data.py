@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-import orjson
-
 from gym.collect.result_file import result_file
 from gym.collect.study.chats import Conversation, rollout_to_conversation
 from gym.collect.study.parquet_table import write_parquet
 from gym.collect.study.recorded import Recorded, parse_rollout, read_rollouts
 from gym.errors import UserError
+from gym.wire.deep_values import write_cut
 
 Form = Literal["sft", "dpo", "parquet"]
 MAX_LISTED = 1000
@@ -78,7 +77,7 @@ def export_rollouts(path: Path, options: ExportOptions) -> Exported:
 def _write_sft(path: Path, options: ExportOptions, exported: Exported, stream: BinaryIO) -> None:
     for rollout, talk in _conversations(read_rollouts(path), options, exported, minimum=options.min_reward):
         example = {"messages": talk.prompt + talk.answer, **({"tools": talk.tools} if talk.tools else {})}
-        stream.write(orjson.dumps({**example, "reward": rollout.reward}) + b"\n")
+        stream.write(write_cut({**example, "reward": rollout.reward}) + b"\n")
         exported.written += 1
 
 
@@ -97,7 +96,7 @@ def _write_dpo(path: Path, options: ExportOptions, exported: Exported, stream: B
             pair = [_read_at(source, place) for place in (extremes.best, extremes.worst)]
             talks = [talk for _, talk in _conversations(iter(pair), options, exported, counted=True)]
             if len(talks) == 2:
-                stream.write(orjson.dumps(_preference(*talks)) + b"\n")
+                stream.write(write_cut(_preference(*talks)) + b"\n")
                 exported.written += 1
 
 

@@ -54,6 +54,14 @@ def test_every_task_has_its_rate_its_row_and_its_rollouts(tmp_path: Path) -> Non
     assert found.counts == {"math": {"too easy": 1, "between": 1, "too hard": 1}}
 
 
+def test_a_row_that_is_nested_too_deep_to_be_written_has_its_rate(tmp_path: Path) -> None:
+    deep = b"[" * 300 + b"]" * 300
+    body, line_of_it = (one.replace(b'"DEEP"', deep) for one in ran(0, given=row(0, more="DEEP")))
+    profile(write_collection(tmp_path / "x.jsonl", [(body, line_of_it)]))
+    (line,) = read_lines(tmp_path / "x_reward_profiling.jsonl")
+    assert (line["mean/reward"], line["sample"]["responses_create_params"]) == (1.0, row(0)["responses_create_params"])
+
+
 def test_every_agent_has_its_metrics(tmp_path: Path) -> None:
     attempts = [ran(0, 0, 1.0), ran(0, 1, 0.0), ran(1, 0, 0.25, agent="code", tests_passed=3)]
     profile(write_collection(tmp_path / "x.jsonl", attempts))

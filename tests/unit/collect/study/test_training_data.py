@@ -65,6 +65,17 @@ def test_best_and_worst_of_a_task_become_a_pair(tmp_path: Path) -> None:
     assert pair["rejected"] == [{"role": "assistant", "content": "answer 0.0"}]
 
 
+@pytest.mark.parametrize("form", ["sft", "dpo"])
+def test_tools_that_are_nested_too_deep_to_be_written_are_cut(tmp_path: Path, form: Form) -> None:
+    deep = b'[{"type": "function", "name": "add", "parameters": ' + b"[" * 300 + b"]" * 300 + b"}]"
+    said = {"type": "message", "role": "assistant", "content": "2"}
+    attempts = [with_output(ran(0, repeat, 1.0 - repeat), [said], tools=["DEEP"]) for repeat in range(2)]
+    attempts = [(body, line.replace(b'["DEEP"]', deep)) for body, line in attempts]
+    paths = write_collection(tmp_path / "x.jsonl", attempts)
+    exported, (example,) = export(paths.rollouts, form, tmp_path)
+    assert (exported.written, example["tools"][0]["function"]["name"]) == (1, "add")
+
+
 def test_of_equals_the_earlier_repeat_is_taken_whichever_finished_first(tmp_path: Path) -> None:
     def said(repeat: int, reward: float) -> tuple[bytes, bytes]:
         message = {"type": "message", "role": "assistant", "content": f"repeat {repeat}"}
