@@ -21,11 +21,31 @@ EXCHANGE: Final = "gym.exchange"  # in a scope: the request's own connection
 HEALTH: Final = "/healthz"  # never waits
 STARTS: Final = "gym_starts"
 CLOSE: Final = (b"connection", b"close")
+MAX_HEAD: Final = 1 << 20  # bytes
+MAX_FIELDS: Final = 10_000  # of a head, and of what may follow a body
 SPLIT_WRITE: Final = 64 * 1024  # above this a body is written after its head instead of being copied behind it
 
 
 class OneWriteProtocol(HttpToolsProtocol):
     _starts: PacedStarts
+    _head_size = 0  # of the request after `_head_after`, while its head is not whole
+    _head_after: RequestResponseCycle | None = None
+
+    def data_received(self, data: bytes) -> None:
+        before = self.cycle
+        super().data_received(data)
+        if self.cycle is before:
+            self._limit_head(len(data))
+
+    def _limit_head(self, come: int) -> None:
+        """uvicorn has no limit: one connection could take all of the memory."""
+        if self.cycle is None or not self.cycle.more_body:
+            self._head_size = come + (self._head_size if self._head_after is self.cycle else 0)
+            self._head_after = self.cycle
+            if self._head_size > MAX_HEAD and not self.transport.is_closing():
+                self.send_400_response(f"The head of the request is larger than {MAX_HEAD} bytes.")
+        if len(self.headers or ()) > MAX_FIELDS:
+            self.transport.close()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -167,3 +167,39 @@ async def test_who_reads_slowly_gets_everything() -> None:
         await writer.drain()
         for _ in range(6):
             assert len((await read_reply(reader))[2]) == 4_000_000
+
+
+@pytest.mark.parametrize(
+    ("begin", "more"),
+    [
+        (b"POST /say HTTP/1.1\r\n", b"x: y\r\n" * 10_000),
+        (b"POST /say HTTP/1.1\r\nx: ", b"y" * 60_000),
+        (b"POST /", b"y" * 60_000),
+        (asked(5) + b"POST /say HTTP/1.1\r\n", b"x: y\r\n" * 10_000),
+        (b"POST /say HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\n1\r\n0\r\n", b"x: y\r\n" * 10_000),
+    ],
+    ids=["fields", "one field", "address", "a second head", "trailers"],
+)
+async def test_a_head_without_end_closes_the_connection(begin: bytes, more: bytes) -> None:
+    async with running(Speaker.app({}, name="speaker")) as url, asyncio.timeout(120):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        writer.write(begin)
+        with suppress(ConnectionError):
+            while not reader.at_eof():
+                writer.write(more)
+                await writer.drain()
+                await asyncio.sleep(0)
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def test_bodies_in_pieces_are_no_part_of_a_head() -> None:
+    async with talking(Speaker.app({}, name="speaker")) as (reader, writer):
+        for _ in range(3):
+            writer.write(b"POST /say HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 3000001\r\n\r\n")
+            for _ in range(30):
+                writer.write(b" " * 100_000)
+                await writer.drain()
+            writer.write(b"7")
+            assert (await read_reply(reader))[0] == b"HTTP/1.1 200 OK"
