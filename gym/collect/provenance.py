@@ -6,6 +6,7 @@ All of it fits into the stamp at the end of its line, which a resume reads witho
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from gym.wire.step_times import read_steps
 from gym.wire.token_breaks import find_break
 
 _TIMING, _SDK, _STEPS = b"server-timing", HEADER_SDK.encode(), HEADER_STEPS.encode()
+_HOP = re.compile(r"([^\s,;][^,;]{0,39});dur=(\d+(?:\.\d+)?)")
 BREAK = "tokens_break"
 _MAX_LENGTH = 200  # of a name or digest that a peer chose: a stamp has to stay small
 _MAX_HOPS = 8
@@ -51,14 +53,14 @@ class Circumstances(NamedTuple):
 
 def describe_headers(reply: Reply) -> dict[str, Any]:
     """The facts in the headers of an agent's reply, a failure too: `hops` (ms), `steps` (`read_steps`), `sdk`."""
+    headers = dict(reply.headers)
     facts: dict[str, Any] = {}
-    for name, value in reply.headers:
-        if name == _TIMING and (hops := read_timing(value)):
-            facts["hops"] = hops
-        elif name == _STEPS and (steps := read_steps(value)):
-            facts["steps"] = steps
-        elif name == _SDK:
-            facts["sdk"] = value[:_MAX_LENGTH].decode("latin-1")
+    if hops := read_timing(headers.get(_TIMING, b"")):
+        facts["hops"] = hops
+    if _STEPS in headers and (steps := read_steps(headers[_STEPS])):
+        facts["steps"] = steps
+    if _SDK in headers:
+        facts["sdk"] = headers[_SDK][:_MAX_LENGTH].decode("latin-1")
     return facts
 
 
@@ -83,14 +85,8 @@ def describe_rollout(parsed: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_timing(value: bytes) -> dict[str, float]:
     """`seed;dur=1.5, model;dur=20.0` -> {"seed": 1.5, "model": 20.0}; other entries are skipped."""
-    hops: dict[str, float] = {}
-    for entry in value[:1000].decode("latin-1").split(",")[:_MAX_HOPS]:
-        name, _, duration = entry.strip().partition(";dur=")
-        try:
-            hops[name[:40]] = float(duration)
-        except ValueError:
-            continue
-    return hops
+    found = _HOP.findall(value[:1000].decode("latin-1"))
+    return {name: float(duration) for name, duration in found[:_MAX_HOPS]}
 
 
 def digest_stack(instances: Mapping[str, str]) -> str:
