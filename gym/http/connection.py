@@ -14,7 +14,7 @@ from gym.http.peer_health import VANISHED_WORDS, Peer, PeerVanished, is_vanished
 from gym.wire.pieces import Body, Pieces, body_size
 
 SPLIT_WRITE = 64 * 1024  # above this a body is written after its head instead of being copied behind it
-MAX_HEAD = 1 << 20  # bytes of a reply that are not its body: its head, and what stands around its chunks
+MAX_HEAD = 1 << 20  # bytes of a message that are not its body: its head, and what stands around its chunks
 LENGTHS = frozenset((b"content-length", b"transfer-encoding"))  # a reply without any ends with its connection
 
 
@@ -48,7 +48,7 @@ class Connection(asyncio.Protocol):
         self._headers: list[tuple[bytes, bytes]] = []
         self._chunks: list[bytes] = []
         self._size = 0
-        self._come = 0  # bytes of the reply, while it is not whole
+        self._received = 0  # bytes of the reply, while it is not whole
         self._sized = False  # the head says where the body ends
         self._until_eof = False
         self.direct: DirectBody | None = None  # the reply's body, where it goes past the parser
@@ -68,7 +68,7 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None
         self.reusable = False
         self.asked = now
-        self._come = 0
+        self._received = 0
         if body_size(body) > ONE_WINDOW and self._impatient:
             self._impatient = False  # a busy server may leave some of it unread for a while
             limit_unacknowledged(self._transport.get_extra_info("socket"), 0)
@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
         if self._until_eof and exc is None:
             self.on_message_complete()
         self._fail(_explain(exc))
-        self._headers, self._chunks = [], []  # what is known by nobody but a cycle stays in memory for a while
+        self._headers, self._chunks = [], []  # a closed connection is in a reference cycle, and freed late
         if self.direct is not None and not self.direct.whole:
             self.direct = None
         self.on_closed(self, exc)
@@ -156,11 +156,11 @@ class Connection(asyncio.Protocol):
         self._waiter = None  # an idle connection keeps no reply
         waiter.set_result(Reply(status, self._headers, chunks[0] if len(chunks) == 1 else b"".join(chunks)))
 
-    def _await_rest(self, come: int) -> None:
+    def _await_rest(self, received: int) -> None:
         if self.closed or not self.waits:
             return
-        self._come += come
-        if self._come > MAX_HEAD + 8 * self._size:  # a chunk of one byte takes five around it
+        self._received += received
+        if self._received > MAX_HEAD + 8 * self._size:  # a chunk of one byte takes five around it
             self._refuse(f"the head of the reply is larger than {MAX_HEAD} bytes")
         elif self._size:
             self._read_directly(missing_length(self._headers, self._size))

@@ -11,6 +11,7 @@ import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from gym.http.connection import MAX_HEAD, SPLIT_WRITE
 from gym.http.direct_body import DirectBody, missing_length
 from gym.http.open_files import OPEN_FILES
 from gym.server.paced_starts import PacedStarts
@@ -21,9 +22,7 @@ EXCHANGE: Final = "gym.exchange"  # in a scope: the request's own connection
 HEALTH: Final = "/healthz"  # never waits
 STARTS: Final = "gym_starts"
 CLOSE: Final = (b"connection", b"close")
-MAX_HEAD: Final = 1 << 20  # bytes
-MAX_FIELDS: Final = 10_000  # of a head, and of what may follow a body
-SPLIT_WRITE: Final = 64 * 1024  # above this a body is written after its head instead of being copied behind it
+MAX_FIELDS: Final = 10_000  # headers and trailers of a request
 
 
 class OneWriteProtocol(HttpToolsProtocol):
@@ -37,10 +36,10 @@ class OneWriteProtocol(HttpToolsProtocol):
         if self.cycle is before:
             self._limit_head(len(data))
 
-    def _limit_head(self, come: int) -> None:
+    def _limit_head(self, received: int) -> None:
         """uvicorn has no limit: one connection could take all of the memory."""
         if self.cycle is None or not self.cycle.more_body:
-            self._head_size = come + (self._head_size if self._head_after is self.cycle else 0)
+            self._head_size = received + (self._head_size if self._head_after is self.cycle else 0)
             self._head_after = self.cycle
             if self._head_size > MAX_HEAD and not self.transport.is_closing():
                 self.send_400_response(f"The head of the request is larger than {MAX_HEAD} bytes.")

@@ -15,7 +15,7 @@ from gym.wire.json_text import write_json
 
 LEVELS = 200  # readers add a few of their own
 TOO_DEEP = "is nested deeper than 254 levels"  # of a row
-TOO_DEEP_TO_CHANGE = "is nested deeper than 200 levels"  # what keeps integers of any size reads no more
+TOO_DEEP_TO_CHANGE = "is nested deeper than 200 levels"  # the parser that keeps large integers stops there
 DEEPER = f"... nested deeper than {LEVELS} levels"
 UNWRITABLE = (TypeError, ValueError, RecursionError)  # what orjson, pydantic and our own walks raise
 

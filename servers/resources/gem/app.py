@@ -25,7 +25,7 @@ class Gem(TextEnvironment[gem.Env]):
 
     def open(self, row: GemRow) -> tuple[gem.Env, str]:
         find_registered(row.environment, ENV_REGISTRY, "gem")
-        # A Sokoban begins a game of its own while it is made, and to find its room may take ten seconds.
+        # The constructor of Sokoban resets it too, and to find a room may take ten seconds.
         with library_blamed(row.environment), patch.object(SokobanEnv, "reset"):
             environment = gem.make(row.environment, **row.settings)
         return environment, environment.reset(seed=row.seed)[0]

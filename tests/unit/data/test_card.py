@@ -11,6 +11,7 @@ import yaml
 from gym.data.data_card import About, Part, make_card
 from gym.data.portrait import Portrait, portray
 from gym.errors import ConfigError
+from tests.support.deep_json import nested
 from tests.support.row_lines import lines_of_rows
 
 
@@ -72,9 +73,7 @@ def test_a_line_that_is_no_row_is_reported() -> None:
 
 
 def test_a_row_that_is_nested_too_deep_to_be_written_is_described() -> None:
-    deep: Any = "x"
-    for _ in range(300):
-        deep = [deep]
-    line = json.dumps({"responses_create_params": {"input": deep, "tools": [{"parameters": deep}]}, "more": deep})
+    deep = nested(300)
+    line = json.dumps({"responses_create_params": {"input": deep, "tools": [{"parameters": deep}]}, "more": [deep]})
     card = make_card(About("deep"), [Part("train", "train.jsonl", portray(lines_of_rows([line])))])
     assert "| `more` | list | 100% |" in card.text

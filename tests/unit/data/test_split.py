@@ -10,6 +10,7 @@ import pytest
 
 from gym.data.splitting import parse_ratio, split_rows
 from gym.errors import ConfigError, UserError
+from tests.support.deep_json import nested
 from tests.support.row_lines import lines_of_rows
 
 
@@ -82,9 +83,7 @@ def _text(line: str) -> str:
 
 
 def test_a_row_that_is_nested_too_deep_to_be_written_has_its_part(tmp_path: Path) -> None:
-    deep: Any = "x"
-    for _ in range(300):
-        deep = [deep]
+    deep = nested(300)
     lines = [json.dumps({"responses_create_params": {"input": deep}}), json.dumps(row("a"))]
     counts = split_rows(lines_of_rows(lines), parse_ratio("a=0.5,b=0.5", seed=1), {one: tmp_path / one for one in "ab"})
     assert sum(counts.values()) == 2

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from gym.http.connection import SPLIT_WRITE
 from gym.server import Route, Server
 from gym.server.asgi import Answer, Call
-from gym.server.one_write import CLOSE, SPLIT_WRITE, Exchange
+from gym.server.one_write import CLOSE, Exchange
 from gym.server.testing import running
 
 ASKED = b"POST /say HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: %d\r\n%b\r\n%b"

@@ -13,12 +13,7 @@ from gym.server.score import make_writable
 from gym.server.tools import result_to_json
 from gym.wire.deep_values import DEEPER, LEVELS, cut_depth, is_too_deep, write_sorted
 from gym.wire.json_text import write_json
-
-
-def nested(depth: int, inner: Any = 1) -> Any:
-    for level in range(depth):
-        inner = {"a": inner} if level % 2 else [inner]
-    return inner
+from tests.support.deep_json import nested
 
 
 def depth_of(value: Any) -> int:

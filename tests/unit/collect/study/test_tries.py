@@ -17,6 +17,7 @@ from gym.collect.study import tries as of_tries
 from gym.collect.study.tries import NumberTable, Tries, extra_metrics
 from gym.wire.metrics import ROLLOUT, TASK
 from gym.wire.pass_rates import pass_and_majority
+from tests.support.deep_json import nested
 from tests.support.recordings import ran
 
 
@@ -137,8 +138,6 @@ def without_intervals(metrics: dict[str, float]) -> dict[str, float]:
 
 
 def test_answers_that_are_nested_too_deep_to_be_written_are_compared() -> None:
-    deep: Any = "A"
-    for _ in range(300):
-        deep = [deep]
+    deep = nested(300)
     metrics = extra_metrics(make_tries({0: [1.0, 1.0, 0.0]}, {0: [deep, deep, "B"]}))
     assert metrics["majority@3/accuracy"] == 100.0
