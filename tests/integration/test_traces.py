@@ -68,6 +68,7 @@ def spans_of(stack: Traced, trace: str, wanted: set[str]) -> list[Seen]:
 def test_an_attempt_is_one_trace_from_the_collector_to_the_model(stack: Traced) -> None:
     lines = collect(stack, "out.jsonl", "--repeats", "2")
     assert len({line["_gym"]["trace"] for line in lines}) == 2
+    names: list[str] = []
     for line in lines:
         agent = line["agent_ref"]["name"]
         spans = spans_of(stack, line["_gym"]["trace"], {"collector", agent, "simple_weather", "policy_model"})
@@ -79,8 +80,11 @@ def test_an_attempt_is_one_trace_from_the_collector_to_the_model(stack: Traced) 
         assert all(one.parent in by_id for one in spans if one is not root)
         models = [one for one in spans if one.service == "policy_model"]
         assert sum(one.attributes["gen_ai.usage.input_tokens"] for one in models) == line["_gym"]["tokens"]["input"]
-        names = {one.name for one in spans if one.service == "simple_weather"}
-        assert names == {"seed_session", "execute_tool get_weather", "verify"}
+        names += [one.name for one in spans if one.service == "simple_weather"]
+    # a second attempt that begins after the first one's reply leaves out the seed, which does nothing here
+    assert names.count("seed_session") in (1, 2)
+    assert names.count("execute_tool get_weather") == names.count("verify") == 2
+    assert set(names) == {"seed_session", "execute_tool get_weather", "verify"}
     assert "weather in Paris" in (stack.up.folder / "out.jsonl").read_text()
     assert not [body for body in stack.receiver.raw if CANARY.encode() in body]
     assert not [body for body in stack.receiver.raw if b"weather in Paris" in body]
