@@ -103,7 +103,11 @@ def row_to_line(row: object, name: str, number: int) -> Line:
     """A row in memory (a mapping, or JSON text) as if it had been read from a file."""
     if isinstance(row, str):
         row = row.encode()
-    raw = row if isinstance(row, bytes) else orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS)
+    try:
+        raw = row if isinstance(row, bytes) else orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS)
+    except orjson.JSONEncodeError as error:
+        hint = "a row holds texts, numbers, booleans, lists and dicts"
+        raise UserError(f"{name}:{number}: the row cannot be written as JSON: {error}", hint) from None
     return Line(raw.strip(), name, number)
 
 

@@ -155,7 +155,8 @@ def _opened(source: Path) -> Iterator[tarfile.TarFile]:
         with source.open("rb") as file, open_plain(file) as archive:
             yield archive
     except (OSError, tarfile.TarError, SuspectTar) as error:
-        raise UserError(f"{source} cannot be read as a saved stack: {error}", "gym save -o FILE writes one.") from None
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise UserError(f"{source} cannot be read as a saved stack: {reason}", "gym save -o FILE writes one.") from None
 
 
 def _read_manifest(archive: tarfile.TarFile, source: Path) -> Manifest:

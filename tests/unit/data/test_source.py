@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gym.data import line_source
-from gym.data.line_source import count_lines, digest_inputs, expand_inputs, read_lines
+from gym.data.line_source import count_lines, digest_inputs, expand_inputs, read_lines, row_to_line
 from gym.errors import UserError
 from gym.programs import install_command
 
@@ -142,3 +142,9 @@ def test_a_packed_file_that_is_one_line_without_end_is_refused_at_its_bound(
     held = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert held < 32 << 20
+
+
+def test_a_programs_row_that_is_no_json_is_refused_with_its_number() -> None:
+    with pytest.raises(UserError, match=r"^rows:7: the row cannot be written as JSON: .*set"):
+        row_to_line({"question": {"a", "b"}}, "rows", 7)
+    assert row_to_line({1: "one"}, "rows", 7).raw == b'{"1":"one"}'
