@@ -283,6 +283,8 @@ class Collector:
         self._warn_of_tools()
         if self._tally.nothing_succeeded:
             self._end(events.EXIT_FAILED, "no rollout succeeded")
+        elif 0 < self._reader.rows == self._tally.bad_rows:
+            self._end(events.EXIT_FAILED, "every row is bad")
         progress = self._progress()
         self._on_event(progress)
         return Summary(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final, NamedTuple
 
 from gym.data.line_source import Line, name_of, open_input
+from gym.data.zstd import large_window_hint
 from gym.errors import Problem, UserError
 
 BLOCK: Final = 256 << 10  # larger ones no longer fit a cache: 20 % slower
@@ -39,7 +40,8 @@ def read_blocks(files: Iterable[str], max_line: int, size: int = BLOCK) -> Itera
         except UserError:
             raise
         except Exception as error:  # noqa: BLE001 (every decompressor has error classes of its own)
-            yield reader.problem(f"cannot be read from here on: {error}", DAMAGED_FILE)
+            hint = large_window_hint(file, error) or DAMAGED_FILE
+            yield reader.problem(f"cannot be read from here on: {error}", hint)
         if reader.empty:
             yield Block(reader.name, 0, b"", Problem("has no rows", file=reader.name, hint="is it the right file?"))
 

@@ -15,7 +15,8 @@ from typing import BinaryIO, NamedTuple, cast
 
 import orjson
 
-from gym.data.zstd import open_zstd
+from gym.data.file_kinds import GZIP, LONGEST_MAGIC, ZSTD, check_lines, check_packed, named_kind, open_lines
+from gym.data.zstd import large_window_hint, open_zstd
 from gym.errors import UserError
 
 STDIN = "-"
@@ -58,18 +59,26 @@ def read_lines(files: Iterable[str]) -> Iterator[Line]:
             raise
         except Exception as error:  # noqa: BLE001 (every decompressor has error classes of its own)
             what = f"{name_of(file)}:{number + 1}: cannot be read: {error}"
-            raise UserError(what, "fetch the file again, then run the same command") from error
+            hint = large_window_hint(file, error) or "fetch the file again, then run the same command"
+            raise UserError(what, hint) from error
 
 
 def open_input(file: str) -> BinaryIO:
     if file == STDIN:
         # A stream of its own: a thread that still waits on sys.stdin at exit would abort the interpreter.
-        return open(0, "rb", closefd=False)  # noqa: SIM115, PTH123 (a descriptor; the caller closes)
-    if file.endswith(".gz"):
-        return cast(BinaryIO, io.BufferedReader(gzip.GzipFile(file, "rb"), _BUFFER))
-    if file.endswith((".zst", ".zstd")):
-        return open_zstd(file)
-    return Path(file).open("rb", buffering=_BUFFER)
+        stream = open(0, "rb", closefd=False)  # noqa: SIM115, PTH123 (a descriptor; the caller closes)
+        check_lines(name_of(file), stream.peek(LONGEST_MAGIC), unpacked=())
+        return stream
+    kind = named_kind(file)
+    try:
+        if kind is not None and Path(file).is_file():
+            with Path(file).open("rb") as begin:
+                check_packed(file, kind, begin.read(LONGEST_MAGIC))
+        if kind is GZIP:
+            return cast(BinaryIO, io.BufferedReader(gzip.GzipFile(file, "rb"), _BUFFER))
+        return open_zstd(file) if kind is ZSTD else open_lines(Path(file), _BUFFER)
+    except OSError as error:
+        raise UserError(f"{file} cannot be read: {error.strerror or error}", f"look: ls -l {file}") from error
 
 
 def digest_inputs(files: Iterable[str]) -> str:
@@ -86,7 +95,7 @@ def count_lines(files: Iterable[str], keep_going: Callable[[], bool]) -> int | N
     """How many lines there are, blank ones included; None where only reading the data can say."""
     count = 0
     for file in files:
-        if file == STDIN or file.endswith((".gz", ".zst", ".zstd")):
+        if file == STDIN or named_kind(file):
             return None
         with Path(file).open("rb", buffering=0) as stream:
             last = b"\n"

@@ -19,3 +19,8 @@ def open_zstd(file: str) -> BinaryIO:
         f"{file} is compressed with zstd, and this Python has no zstd",
         f"{install_command('backports.zstd')}, or unzstd it",
     )
+
+
+def large_window_hint(file: str, error: Exception) -> str:
+    """What to do where a frame wants more than the 128 MB that a reader grants by itself; "" for other errors."""
+    return f"it was packed with --long: zstd -d --long=31 {file}" if "too much memory" in str(error) else ""

@@ -262,6 +262,12 @@ def test_bad_rows_can_be_passed_over_and_are_listed(tmp_path: Path) -> None:
     assert len([event for event in events if isinstance(event, BadRow)]) == 1
 
 
+def test_a_collection_whose_rows_are_all_bad_has_failed(tmp_path: Path) -> None:
+    with fake_agent() as agent:
+        summary = run(options(agent, tmp_path, [b"[]", b"{"], skip_bad_rows=True))
+    assert (summary.exit_code, summary.reason) == (1, "every row is bad")
+
+
 def test_an_input_without_rows_is_reported(tmp_path: Path) -> None:
     with fake_agent() as agent, pytest.raises(UserError, match=r"in\.jsonl: no rows"):
         run(options(agent, tmp_path, [b"", b" "]))

@@ -13,6 +13,7 @@ from gym.cli.data.registry_words import Settings, read_registry_access, size_tex
 from gym.cli.data.upload_target import find_target
 from gym.cli.options import AsJson
 from gym.data.registries import Stored, UploadOptions, open_registry, parse_address
+from gym.data.registries.upload_check import name_of_split
 from gym.errors import UserError
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="What to upload.")]
@@ -25,7 +26,7 @@ Server = Annotated[
 Name = Annotated[str, typer.Option("--name", metavar="NAME", help="With --for: instead of the server's name.")]
 Revision = Annotated[str, typer.Option("--revision", metavar="BRANCH", help="With --for: another branch than main.")]
 AsFile = Annotated[str, typer.Option("--as", metavar="FILE", help="Its name there; default: its own.")]
-Split = Annotated[str, typer.Option("--split", metavar="SPLIT", help="Its name there is SPLIT.jsonl.")]
+Split = Annotated[str, typer.Option("--split", metavar="SPLIT", help="Its name there: SPLIT.jsonl, packed as it is.")]
 Request = Annotated[bool, typer.Option("--pr", help="As a pull request.")]
 Public = Annotated[bool, typer.Option("--public", help="A data set that is made is public; else private.")]
 Message = Annotated[str, typer.Option("-m", "--message", metavar="TEXT", help="The commit's first line.")]
@@ -53,7 +54,9 @@ def command(
     access = read_registry_access(settings)
     target = find_target(address, server, name, revision, access)
     old = parse_address(then_remove) if then_remove else None
-    change = UploadOptions(as_file or (f"{split}.jsonl" if split else ""), message, description, pull_request, public)
+    change = UploadOptions(
+        as_file or (name_of_split(split, file) if split else ""), message, description, pull_request, public
+    )
     if old and pull_request:
         raise UserError(
             "--then-remove would be too early: a pull request may be refused", "Merge it, then gym data rm."

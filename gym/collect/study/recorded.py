@@ -18,6 +18,7 @@ import orjson
 from gym.collect.keys import DigestTable, parse_key
 from gym.collect.run_replies import STAMP
 from gym.collect.sidecar import OutputPaths
+from gym.data.file_kinds import open_lines
 from gym.data.row_parsing import AGENT_REF, PARAMS
 from gym.errors import UserError
 from gym.wire.metrics import ROLLOUT, TASK
@@ -207,7 +208,7 @@ def open_inputs(path: Path) -> Inputs:
 
 def _open(path: Path) -> BinaryIO:
     try:
-        return path.open("rb", buffering=_BUFFER)
+        return open_lines(path, _BUFFER, unpacked=())
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from error
 

@@ -39,8 +39,8 @@ def upload_file(hub: HubCalls, address: RegistryAddress, source: Path, change: U
         raise UserError(
             f"{address}: a pull request goes to {_MAIN}", f"Leave @{address.version} or the pull request out."
         )
-    size, sha256 = check_upload(source)
     file, notes = change.file_name or source.name, []
+    size, sha256 = check_upload(source, file)
     arguments = {"repo_id": address.name, "repo_type": _KIND}
     there = hub.call(str(address), lambda: hub.api.repo_exists(**arguments))
     if not there:

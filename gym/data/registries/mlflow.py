@@ -76,8 +76,8 @@ class ModelRegistry:
 
     def upload(self, address: RegistryAddress, source: Path, change: UploadOptions) -> Stored:
         _check_change(need_version(address), change)
-        size, sha256 = check_upload(source)
         file = change.file_name or source.name
+        size, sha256 = check_upload(source, file)
         if not re.fullmatch(r"[\w.\- ]+", file, re.ASCII):
             raise UserError(f"{file!r}: a file's name there has letters, digits, dots, dashes and _ alone")
         run, notes = self._make_version(address, change)

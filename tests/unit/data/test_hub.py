@@ -13,6 +13,7 @@ import pytest
 from gym.data.registries import RegistryAddress, UploadOptions, parse_address, read_access
 from gym.data.registries.hub import Hub as HubRegistry
 from gym.data.registries.transfer import Retries
+from gym.data.registries.upload_check import name_of_split
 from gym.errors import ConfigError, GymError, InfraError, UserError
 from gym.programs import install_command
 from tests.support.hub import TOKEN, Hub
@@ -273,3 +274,34 @@ def test_without_the_package_the_command_is_named(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(UserError, match="huggingface_hub") as caught:
         HubRegistry(read_access({}, {}))
     assert caught.value.hint == install_command("huggingface_hub")
+
+
+@pytest.mark.parametrize(
+    ("has", "gets"),
+    [("rows.jsonl.gz", "train.jsonl"), ("rows.parquet", "train.jsonl"), ("rows.jsonl", "train.jsonl.zst")],
+)
+def test_a_file_gets_no_name_there_that_says_another_kind(hub: Hub, out: Path, has: str, gets: str) -> None:
+    (out / has).write_bytes(ROWS)
+    with pytest.raises(UserError, match="which says another kind of file"):
+        connect(hub).upload(parse_address("us/mine"), out / has, UploadOptions(gets))
+    assert "us/mine" not in hub.repos
+
+
+def test_rows_are_checked_also_where_only_the_name_there_says_that_they_are_rows(hub: Hub, out: Path) -> None:
+    (out / "rows.json").write_text("not a row\n")
+    with pytest.raises(ConfigError, match="1 of 1 lines are not rows"):
+        connect(hub).upload(parse_address("us/mine"), out / "rows.json", UploadOptions("train.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("rows.jsonl", "train.jsonl"),
+        ("rows.json", "train.jsonl"),
+        ("rows.jsonl.gz", "train.jsonl.gz"),
+        ("rows.jsonl.zstd", "train.jsonl.zst"),
+        ("rows.parquet", "train.parquet"),
+    ],
+)
+def test_a_splits_name_says_how_it_is_packed(source: str, name: str) -> None:
+    assert name_of_split("train", Path(source)) == name

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import bz2
+import errno
 import gzip
+import lzma
 import os
+import re
 import subprocess
 import sys
 import tracemalloc
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from gym.data import line_source
+from gym.data.line_blocks import read_blocks
 from gym.data.line_source import count_lines, digest_inputs, expand_inputs, read_lines, row_to_line
 from gym.errors import UserError
 from gym.programs import install_command
@@ -148,3 +154,58 @@ def test_a_programs_row_that_is_no_json_is_refused_with_its_number() -> None:
     with pytest.raises(UserError, match=r"^rows:7: the row cannot be written as JSON: .*set"):
         row_to_line({"question": {"a", "b"}}, "rows", 7)
     assert row_to_line({1: "one"}, "rows", 7).raw == b'{"1":"one"}'
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "words", "hint"),
+    [
+        ("a.jsonl", gzip.compress(b"{}\n"), "is packed by gzip, which its name does not say", "end in .gz"),
+        ("a.GZ", gzip.compress(b"{}\n"), "is packed by gzip, which its name does not say", "end in .gz"),
+        ("a.jsonl", b"\x28\xb5\x2f\xfd0000", "is packed by zstd, which its name does not say", "end in .zst"),
+        ("a.jsonl.bz2", bz2.compress(b"{}\n"), "is packed by bzip2, which is not read here", "bunzip2 -k"),
+        ("a.jsonl.xz", lzma.compress(b"{}\n"), "is packed by xz, which is not read here", "unxz -k"),
+        ("a.parquet", b"PAR1....PAR1", "is a file of parquet", "load_dataset"),
+        ("a.jsonl.gz", b'{"a": 1}\n', "is named as a file that gzip packed, and holds plain lines", "not end in .gz"),
+        ("a.jsonl.zst", b'\n {"a": 1}\n', "is named as a file that zstd packed, and holds plain lines", ".zstd"),
+    ],
+)
+def test_a_file_that_is_not_what_its_name_says_is_called_what_it_is(
+    tmp_path: Path, name: str, raw: bytes, words: str, hint: str
+) -> None:
+    (tmp_path / name).write_bytes(raw)
+    for read in (read_lines, partial(read_blocks, max_line=1 << 20)):
+        with pytest.raises(UserError, match=re.escape(f"{name} {words}")) as refused:
+            list(read((str(tmp_path / name),)))
+        assert hint in refused.value.hint
+
+
+def test_a_packed_file_on_standard_input_is_called_what_it_is() -> None:
+    reader = "from gym.data.line_source import read_lines; list(read_lines(['-']))"
+    done = subprocess.run(
+        [sys.executable, "-c", reader], input=gzip.compress(b"{}\n"), capture_output=True, check=False
+    )
+    assert b"standard input is packed by gzip, which is not read here" in done.stderr
+
+
+def test_a_file_that_may_not_be_read_is_not_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    (tmp_path / "a.jsonl").write_text("{}\n")
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(UserError, match=r"a\.jsonl cannot be read: Permission denied"):
+        list(read_blocks((str(tmp_path / "a.jsonl"),), 1 << 20))
+
+
+def test_a_frame_of_zstd_with_a_large_window_is_not_called_damaged(tmp_path: Path) -> None:
+    zstd = pytest.importorskip("backports.zstd")
+    options = {zstd.CompressionParameter.window_log: 28, zstd.CompressionParameter.enable_long_distance_matching: 1}
+    packer = zstd.ZstdCompressor(options=options)
+    path = tmp_path / "a.jsonl.zst"
+    path.write_bytes(packer.compress(b"{}\n") + packer.flush())
+    with pytest.raises(UserError) as refused:
+        list(read_lines((str(path),)))
+    assert f"zstd -d --long=31 {path}" in refused.value.hint
+    [block] = read_blocks((str(path),), 1 << 20)
+    assert block.problem is not None
+    assert f"zstd -d --long=31 {path}" in block.problem.hint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import orjson
@@ -49,6 +50,14 @@ def test_a_line_that_is_no_rollout_is_named_with_its_place(line: bytes, said: st
     assert caught.value.what.startswith("x.jsonl:7: ")
     assert said in caught.value.what
     assert caught.value.hint
+
+
+def test_a_packed_file_is_called_so(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl.gz"
+    path.write_bytes(gzip.compress(b"{}\n"))
+    with pytest.raises(UserError, match="is packed by gzip, which is not read here") as refused:
+        list(read_rollouts(path))
+    assert refused.value.hint == f"gunzip -k {path}"
 
 
 def test_a_file_of_another_collector_is_read_without_a_digest() -> None:

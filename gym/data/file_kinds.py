@@ -1,0 +1,74 @@
+"""What a file is by its first bytes: a packed one, or one of columns, is named before it is taken for rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from contextlib import ExitStack
+from io import BufferedReader
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple, cast
+
+from gym.errors import UserError
+
+
+class Kind(NamedTuple):
+    """A kind of file that holds no lines as it is."""
+
+    name: str
+    suffixes: tuple[str, ...]  # the usual one first
+    magic: bytes
+    unpack: str = ""  # the command that makes lines of it
+
+
+GZIP: Final = Kind("gzip", (".gz",), b"\x1f\x8b", "gunzip -k")
+ZSTD: Final = Kind("zstd", (".zst", ".zstd"), b"\x28\xb5\x2f\xfd", "zstd -d")
+OTHERS: Final = (
+    Kind("bzip2", (".bz2",), b"BZh", "bunzip2 -k"),
+    Kind("xz", (".xz",), b"\xfd7zXZ\x00", "unxz -k"),
+    Kind("zip", (".zip",), b"PK\x03\x04", "unzip"),
+    Kind("parquet", (".parquet",), b"PAR1"),
+    Kind("arrow", (".arrow",), b"ARROW1"),
+)
+UNPACKED: Final = (GZIP, ZSTD)  # while they are read, where the file's name says what they are
+ALL: Final = (*UNPACKED, *OTHERS)
+LONGEST_MAGIC: Final = 6
+
+
+def named_kind(file: str, kinds: Iterable[Kind] = UNPACKED) -> Kind | None:
+    """The kind that a file's name says; of those that are unpacked while they are read, if not told otherwise."""
+    return next((kind for kind in kinds if file.endswith(kind.suffixes)), None)
+
+
+def check_lines(file: str, head: bytes, *, unpacked: Collection[Kind] = UNPACKED) -> None:
+    """`head` is how a file begins that is read as lines; `unpacked` are the kinds that are read under their names."""
+    kind = next((one for one in ALL if head.startswith(one.magic)), None)
+    if kind is None:
+        return
+    if kind in unpacked:
+        raise UserError(
+            f"{file} is packed by {kind.name}, which its name does not say",
+            f"let its name end in {kind.suffixes[0]}, or unpack it",
+        )
+    if kind.unpack:
+        raise UserError(f"{file} is packed by {kind.name}, which is not read here", f"{kind.unpack} {file}")
+    load = f'datasets.load_dataset("{kind.name}", data_files="{file}", split="train")'
+    raise UserError(
+        f"{file} is a file of {kind.name}; rows are read from JSON lines",
+        f'in Python: {load}.to_json("rows.jsonl")',
+    )
+
+
+def open_lines(path: Path, buffering: int, *, unpacked: Collection[Kind] = UNPACKED) -> BinaryIO:
+    with ExitStack() as stack:
+        stream = cast(BufferedReader, stack.enter_context(path.open("rb", buffering=buffering)))
+        check_lines(str(path), stream.peek(LONGEST_MAGIC), unpacked=unpacked)
+        stack.pop_all()
+        return stream
+
+
+def check_packed(file: str, kind: Kind, head: bytes) -> None:
+    if head.lstrip().startswith(b"{"):
+        raise UserError(
+            f"{file} is named as a file that {kind.name} packed, and holds plain lines",
+            f"let its name not end in {' or '.join(kind.suffixes)}",
+        )
