@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Final
 
 from gym.data.portrait import Portrait
@@ -49,6 +51,12 @@ class Part:
     name: str
     file: str
     portrait: Portrait
+    place: str = ""  # seen from the card; the file's name when empty
+
+    @property
+    def entry(self) -> dict[str, str]:
+        """What tells a hub which rows are the split."""
+        return {"split": re.sub(r"\W+", "_", self.name), "path": self.place or PurePath(self.file).name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +72,7 @@ def make_card(about: About, parts: Sequence[Part], rewards: Mapping[float, int] 
         whole.add(part.portrait)
     figures = dict(_figures(whole, rewards or {}))
     blocks = [
-        _front(about, whole.rows),
+        _front(about, whole.rows, parts),
         f"# {_line(about.title)}",
         _line(about.description),
         _facts(about, whole),
@@ -81,11 +89,18 @@ def make_card(about: About, parts: Sequence[Part], rewards: Mapping[float, int] 
     return Card("\n\n".join(block for block in blocks if block) + "\n", figures)
 
 
-def _front(about: About, rows: int) -> str:
+def _front(about: About, rows: int, parts: Iterable[Part]) -> str:
     """The head that a hub reads. JSON is YAML too, so a text is quoted as JSON."""
     hub = _HUB.get(about.licence, "other" if about.licence else "unknown")
-    named = f"\nlicense_name: {json.dumps(about.licence)}" if hub == "other" else ""
-    return f"---\npretty_name: {json.dumps(about.title)}\nlicense: {hub}{named}\nsize_categories: [{_size(rows)}]\n---"
+    configs = [{"config_name": "default", "data_files": [part.entry for part in parts]}]
+    fields = {
+        "pretty_name": json.dumps(about.title),
+        "license": hub,
+        **({"license_name": json.dumps(about.licence)} if hub == "other" else {}),
+        "size_categories": f"[{_size(rows)}]",
+        "configs": json.dumps(configs),
+    }
+    return "\n".join(["---", *(f"{name}: {value}" for name, value in fields.items()), "---"])
 
 
 def _size(rows: int) -> str:

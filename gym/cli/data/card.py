@@ -49,7 +49,7 @@ def command(
     known = open_tokenizer(tokenizer)
     rollouts = [find_rollouts(one).rollouts for one in by or []]
     is_name = len(given) == 1 and "." not in given[0] and not Path(given[0]).exists()
-    about, parts = _of_server(given[0], known) if is_name else _of_files(given, known)
+    about, parts = _of_server(given[0], known) if is_name else _of_files(given, known, output.parent)
     stated = About(
         title or about.title,
         description or about.description,
@@ -73,11 +73,19 @@ def write_card(card: Card, path: Path) -> None:
         files.open(path).write(card.text.encode())
 
 
-def _of_files(given: Sequence[str], tokenizer: Tokenizer) -> tuple[About, list[Part]]:
-    files = expand_inputs(given)
-    parts = [Part(Path(file).name.partition(".")[0], file, portray(read_lines([file]), tokenizer)) for file in files]
+def _of_files(given: Sequence[str], tokenizer: Tokenizer, home: Path) -> tuple[About, list[Part]]:
+    parts = [
+        Part(Path(file).name.partition(".")[0], file, portray(read_lines([file]), tokenizer), _place(Path(file), home))
+        for file in expand_inputs(given)
+    ]
     _refuse_empty(parts)
     return About(title=parts[0].name), parts
+
+
+def _place(file: Path, home: Path) -> str:
+    """Below the card's folder, as the data set has it then; else beside the card."""
+    file, home = file.absolute(), home.absolute()
+    return file.relative_to(home).as_posix() if file.is_relative_to(home) else file.name
 
 
 def _of_server(name: str, tokenizer: Tokenizer) -> tuple[About, list[Part]]:

@@ -33,6 +33,8 @@ def test_a_card_tells_licence_source_splits_figures_fields_and_how_to_load_it() 
     about = About("sums", "Sums of numbers", "CC BY-SA 4.0", "org/sums", "sums")
     card = make_card(about, [Part("train", "train.jsonl", train), Part("test", "test.jsonl", test)], {0.0: 1, 1.0: 2})
     head = yaml.safe_load(card.text.split("---")[1])
+    files = [{"split": "train", "path": "train.jsonl"}, {"split": "test", "path": "test.jsonl"}]
+    assert head.pop("configs") == [{"config_name": "default", "data_files": files}]
     assert head == {"pretty_name": "sums", "license": "cc-by-sa-4.0", "size_categories": ["n<1K"]}
     assert "| Licence | CC BY-SA 4.0 |" in card.text
     assert "| Source | org/sums |" in card.text
@@ -45,6 +47,11 @@ def test_a_card_tells_licence_source_splits_figures_fields_and_how_to_load_it() 
     assert set(card.figures) == {"tokens.svg", "turns.svg", "rewards.svg"}
     assert all(f"(figures/{name})" in card.text for name in card.figures)
     assert "3 rollouts" in card.figures["rewards.svg"]
+
+
+def test_a_split_has_a_name_that_a_hub_takes_and_its_place_below_the_card() -> None:
+    part = Part("hard-1", "data/hard-1.jsonl", portrait(row("a")), place="data/hard-1.jsonl")
+    assert part.entry == {"split": "hard_1", "path": "data/hard-1.jsonl"}
 
 
 def test_without_rollouts_there_is_no_plot_of_rewards_and_a_licence_of_ones_own_is_named() -> None:
