@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
 from gym import labels
 from gym.files import own_root
 
+YAML_SUFFIXES: Final = (".yaml", ".yml")
 _EXTRA_ROOTS = "NEMO_GYM_EXTRA_ROOTS"
 
 

@@ -10,16 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
 
 from gym.config.aliases import KIND, SERVER_TYPES, other_names
-from gym.config.assets import list_folder, unique_paths
+from gym.config.assets import YAML_SUFFIXES, list_folder, unique_paths
 from gym.config.instance_keys import FACTS
 from gym.config.nodes import Node, did_you_mean, find, plain, walk
 from gym.errors import ConfigError, UserError
 from gym.wire.server_types import ServerType
-
-SUFFIXES: Final = (".yaml", ".yml")
 
 
 @dataclass(frozen=True)
@@ -53,8 +50,8 @@ class ServerFolder:
     @cached_property
     def configs(self) -> tuple[Path, ...]:
         """Its YAML files, the one that bears its name first."""
-        files = [one for one in list_folder(self.directory / "configs") if one.suffix in SUFFIXES]
-        files += [one for one in (self.directory / f"{self.name}{suffix}" for suffix in SUFFIXES) if one.is_file()]
+        files = [one for one in list_folder(self.directory / "configs") if one.suffix in YAML_SUFFIXES]
+        files += [one for one in (self.directory / f"{self.name}{suffix}" for suffix in YAML_SUFFIXES) if one.is_file()]
         return tuple(sorted(files, key=lambda one: (one.stem != self.name, one.name)))
 
 
@@ -78,6 +75,10 @@ def find_server(name: str, roots: Iterable[Path]) -> CatalogEntry:
         for entry in entries:
             if entry.name == wanted or (entry.config is not None and entry.config.stem == wanted):
                 return entry
+    from gym.config.unlisted import unlisted_problem  # noqa: PLC0415  (it reads YAML)
+
+    if problem := unlisted_problem(name, roots):
+        raise ConfigError([problem])
     raise UserError(f"There is no server `{name}`.", _where_else(name, entries))
 
 
@@ -168,7 +169,7 @@ def _loose_folders(root: Path) -> Iterator[ServerFolder]:
 def _flat_folder(folder: Path) -> Iterator[ServerFolder]:
     """A project of few files: `NAME.yaml` beside its app.py, in a folder of any name."""
     for config in list_folder(folder):
-        if config.suffix in SUFFIXES and (type_ := _type_of(config, config.stem)):
+        if config.suffix in YAML_SUFFIXES and (type_ := _type_of(config, config.stem)):
             yield ServerFolder(type_, folder, config.stem)
 
 

@@ -41,6 +41,7 @@ from gym.config.server_sources import satisfied_extras
 from gym.config.share import apply_share, read_share
 from gym.config.stack_builder import Surroundings, apply_replicas, build_instances
 from gym.config.strict import apply_strict, read_strict
+from gym.config.unlisted import unlisted_problem
 from gym.config.yaml_source import read_yaml
 from gym.errors import ConfigError
 from gym.labels import ROUTER_PORT
@@ -143,6 +144,9 @@ class _Loading:
         if "/" in name or name.endswith((".yaml", ".yml")):
             return ConfigPath(name, place)
         paths = find_configs(name, self._folders, types)
+        if not paths and (problem := unlisted_problem(name, self._roots)):
+            self._findings.problems.append(problem)
+            return None
         if not paths:
             kind = "model" if types == _MODELS else "server"
             hint = did_you_mean(name, config_names(self._folders, types))

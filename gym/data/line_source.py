@@ -124,7 +124,8 @@ def _expand(pattern: str) -> list[str]:
     if pattern == STDIN or Path(pattern).is_file():
         return [pattern]
     if Path(pattern).is_dir():
-        raise UserError(f"{pattern} is a folder", f"name its files: '{pattern.rstrip('/')}/*.jsonl'")
+        inner = "/data" if any(Path(pattern, "data").glob("*.jsonl")) else ""
+        raise UserError(f"{pattern} is a folder", f"name its files: '{pattern.rstrip('/')}{inner}/*.jsonl'")
     if glob.has_magic(pattern):
         found = sorted(path for path in glob.glob(pattern, recursive=True) if Path(path).is_file())  # noqa: PTH207 (any root)
         if found:

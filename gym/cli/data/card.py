@@ -48,8 +48,7 @@ def command(
     """Write a card with figures and plots: gym data card train.jsonl -o README.md."""
     known = open_tokenizer(tokenizer)
     rollouts = [find_rollouts(one).rollouts for one in by or []]
-    is_name = len(given) == 1 and "." not in given[0] and not Path(given[0]).exists()
-    about, parts = _of_server(given[0], known) if is_name else _of_files(given, known, output.parent)
+    about, parts = _of_server(given[0], known) if _is_name(given) else _of_files(given, known, output.parent)
     stated = About(
         title or about.title,
         description or about.description,
@@ -64,6 +63,14 @@ def command(
     if not stated.licence:
         console.note("no licence is stated: give it with --licence", style="yellow")
     return 0
+
+
+def _is_name(given: Sequence[str]) -> bool:
+    """Of a server; the folder that `gym new` makes bears its server's name."""
+    if len(given) != 1 or "." in given[0]:
+        return False
+    path = Path(given[0])
+    return not path.exists() or (path / "app.py").is_file()
 
 
 def write_card(card: Card, path: Path) -> None:

@@ -143,3 +143,32 @@ def test_a_file_that_is_named_is_found_with_its_server_wherever_they_lie(tree: C
         (place / "app.py").write_text("")
         stack = tree.load(model="scripted", files=(str(config),))
         assert instance(stack, "letters").directory == place
+
+
+@pytest.mark.parametrize(
+    ("config", "said", "hint"),
+    [
+        ("mine: {resources_servers: {mine: [\n", "mine.yaml:2: not valid YAML", ""),
+        ("mine: {resource_servers: {mine: {}}}\n", "configures no server `mine`", "write mine: {resources_servers:"),
+        ("", "configures no server `mine`", "write mine: {resources_servers:"),
+        ("m: {resources_servers: {mime: {}}}\n", "configures mime, and no server `mine`", "Did you mean `mime`?"),
+    ],
+)
+def test_a_folder_that_bears_the_name_and_is_no_server_says_why(
+    tree: ConfigTree, config: str, said: str, hint: str
+) -> None:
+    tree.write("mine/app.py", "")
+    tree.write("mine/configs/mine.yaml", config)
+    with pytest.raises(ConfigError) as found:
+        find_server("mine", [tree.root])
+    with pytest.raises(ConfigError) as loaded:
+        tree.load("mine")
+    for error in (found.value, loaded.value):
+        assert said in str(error)
+        assert hint in str(error)
+
+
+def test_a_folder_without_a_configuration_says_which_is_missing(tree: ConfigTree) -> None:
+    tree.write("mine/app.py", "")
+    with pytest.raises(ConfigError, match=r"mine/configs/mine\.yaml is missing"):
+        find_server("mine", [tree.root])

@@ -34,6 +34,14 @@ def test_lines_know_their_file_and_number_and_blank_ones_are_passed_over(tmp_pat
     assert numbered(files) == [(b"one", "a.jsonl", 1), (b"two", "a.jsonl", 4), (b"three", "b.jsonl", 1)]
 
 
+def test_a_servers_folder_is_told_where_its_rows_are(tmp_path: Path) -> None:
+    (tmp_path / "mine/data").mkdir(parents=True)
+    (tmp_path / "mine/data/example.jsonl").touch()
+    with pytest.raises(UserError, match="is a folder") as refused:
+        expand_inputs([f"{tmp_path}/mine/"])
+    assert refused.value.hint == f"name its files: '{tmp_path}/mine/data/*.jsonl'"
+
+
 def test_gzip_reads_as_the_file_within(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(gzip.compress(b"one\ntwo\n"))
