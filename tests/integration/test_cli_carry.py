@@ -59,6 +59,9 @@ def test_what_is_no_saved_stack_is_refused(tmp_path: Path) -> None:
     refused = gym("load", "odd.tar", cwd=tmp_path, env=engine())
     assert refused.returncode == 1
     assert "cannot be read as a saved stack" in refused.stderr
+    missing = gym("load", "missing.tar", cwd=tmp_path, env=engine())
+    assert "missing.tar cannot be read as a saved stack: No such file or directory" in missing.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["odd.tar"]
 
 
 def test_locking_is_about_images(tmp_path: Path) -> None:

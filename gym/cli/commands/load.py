@@ -40,8 +40,8 @@ def command(
     Example: gym load mcqa.tar --secrets ./secrets
     """
     home = home_here(stack)
+    found = read_saved(source)  # before anything is left here
     open_session(stack, EngineChoice("compose"))
-    found = read_saved(source)
     for line in (f"{source} will run:", *(f"  {one}" for one in describe_saved(found))):
         console.note(line)
     if trust:
