@@ -27,11 +27,11 @@ OTHERS: Final = (
     Kind("xz", (".xz",), b"\xfd7zXZ\x00", "unxz -k"),
     Kind("zip", (".zip",), b"PK\x03\x04", "unzip"),
     Kind("parquet", (".parquet",), b"PAR1"),
-    Kind("arrow", (".arrow",), b"ARROW1"),
+    Kind("arrow", (".arrow",), b"ARROW1\x00\x00"),
 )
 UNPACKED: Final = (GZIP, ZSTD)  # while they are read, where the file's name says what they are
 ALL: Final = (*UNPACKED, *OTHERS)
-LONGEST_MAGIC: Final = 6
+LONGEST_MAGIC: Final = 8
 
 
 def named_kind(file: str, kinds: Iterable[Kind] = UNPACKED) -> Kind | None:
@@ -72,3 +72,15 @@ def check_packed(file: str, kind: Kind, head: bytes) -> None:
             f"{file} is named as a file that {kind.name} packed, and holds plain lines",
             f"let its name not end in {' or '.join(kind.suffixes)}",
         )
+
+
+def check_kept_name(there: str, here: str) -> None:
+    """A file of a registry keeps its kind under the name that it gets here."""
+    kind = named_kind(there, ALL)
+    if kind is named_kind(here, ALL):
+        return
+    suffix = kind.suffixes[0] if kind else ".jsonl"
+    raise UserError(
+        f"{there} would be kept as {here}, whose name says another kind of file",
+        f"let it end in {suffix}, or fetch it as a split, which is written as JSON lines",
+    )

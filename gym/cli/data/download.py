@@ -10,6 +10,7 @@ import typer
 from gym.cli import console
 from gym.cli.data.registry_words import AddressText, Settings, place_of, read_registry_access, size_text
 from gym.cli.options import AsJson
+from gym.data.file_kinds import check_kept_name
 from gym.data.registries import Received, open_registry, parse_address
 from gym.errors import UserError
 
@@ -32,8 +33,11 @@ def command(
     if bool(file) == bool(split) and parsed.registry == "huggingface":
         raise UserError("Which rows? Give a file or --split, not both", f"Look: gym data ls {parsed}")
     registry = open_registry(parsed.registry, read_registry_access(settings))
+    place = place_of(output, file, split, parsed)
+    if file:
+        check_kept_name(file, place.name)
     with console.busy(f"Fetching {parsed}"):
-        got = registry.download(parsed, place_of(output, file, split, parsed), file=file, split=split)
+        got = registry.download(parsed, place, file=file, split=split)
     if as_json:
         console.show_json(asdict(got))
         return 0

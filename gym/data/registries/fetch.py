@@ -9,6 +9,7 @@ from typing import Any
 
 from gym.config import path_variants
 from gym.data.data_sets import HubSource, Listed, path_below_data
+from gym.data.file_kinds import check_kept_name
 from gym.data.registries.access import Access, read_access
 from gym.data.registries.address import RegistryAddress, RegistryName
 from gym.data.registries.hub import Hub
@@ -41,6 +42,8 @@ def fetch(
         )
     source = next((one for one in sources if one.type == prefer), sources[0])
     try:
+        if source.artifact_fpath:
+            check_kept_name(source.artifact_fpath, destination.name)
         registry = open_registry(source.type, read_access(settings, environ), retries)
         if isinstance(source, HubSource):
             address = RegistryAddress("huggingface", source.repo_id, source.revision or "")

@@ -44,6 +44,16 @@ def test_a_split_of_a_hub_or_a_named_file_of_it(hub: Hub, tmp_path: Path) -> Non
     assert fetch(listed(source=source), tmp_path / "v.jsonl", settings, environ={}).path.read_bytes() == ROWS * 2
 
 
+def test_a_packed_file_is_not_kept_under_a_name_of_plain_lines(hub: Hub, tmp_path: Path) -> None:
+    hub.add("nvidia/work", {"train.jsonl.gz": b"", "train.parquet": b""})
+    for file in ("train.jsonl.gz", "train.parquet"):
+        source = {"type": "huggingface", **HUB, "artifact_fpath": file}
+        with pytest.raises(UserError, match=rf"{file} would be kept as t\.jsonl") as refused:
+            fetch(listed(source=source), tmp_path / "t.jsonl", {"hf_endpoint": hub.url}, environ={})
+        assert f"let it end in {Path(file).suffix}" in refused.value.hint
+    assert not list(tmp_path.glob("*t.jsonl*"))
+
+
 def test_of_two_registries_the_preferred_one_is_asked(hub: Hub, registry: Registry, tmp_path: Path) -> None:
     hub.add("nvidia/work", {"train.jsonl": ROWS})
     (tmp_path / "train.jsonl").write_bytes(ROWS * 3)
