@@ -73,6 +73,7 @@ HEADER_ERROR: Final = "x-gym-error"  # the kind of a failure, so a caller need n
 HEADER_PEER: Final = "x-gym-peer"  # the token of labels.ENV_PEER_TOKEN; it never leaves the stack
 HEADER_SDK: Final = "x-gym-sdk"  # the SDK version of the agent that made a rollout
 HEADER_STEPS: Final = "x-gym-steps"  # how long each call of an agent's loop took (gym.wire.step_times)
+HEADER_TOOL_ERRORS: Final = "x-gym-tool-errors"  # how many of a rollout's tool calls failed inside their server
 HEADER_DEPTH: Final = "x-gym-depth"  # how many agents are nested above this request
 HEADER_STREAM: Final = "x-gym-stream"  # the id of a stream of groups, for the client that controls it
 HEADER_POLICY: Final = "x-gym-policy"  # in a reply: the endpoint that the rollout brought along was used or passed on

@@ -22,7 +22,7 @@ from gym.collect.feed import FileFeed
 from gym.collect.folded_problems import fold_problems
 from gym.collect.output_files import OutputFiles
 from gym.collect.progress_report import ProgressReport
-from gym.collect.provenance import differences
+from gym.collect.provenance import TOOL_ERRORS, differences
 from gym.collect.queue.queue_feed import QueueFeed
 from gym.collect.queue.redis_queue import How
 from gym.collect.queue.shared_run import SharedRun
@@ -164,6 +164,8 @@ class Collector:
     async def _write(self, task: Task, ended: TaskResult, rollouts: Sink, failures: Sink) -> None:
         if ended.rolled is not None:
             self._tally.add_done(task.agent, ended.rolled.reward)
+            if TOOL_ERRORS in ended.how.facts:
+                self._tally.tool_errors[task.agent] += ended.how.facts[TOOL_ERRORS]
             line = await rollouts.put(rollout_line(ended.rolled, task, ended.how))
             self._settle(task, "done", rollouts, line)
             if self._rows.complete:
@@ -285,6 +287,9 @@ class Collector:
             self._end(events.EXIT_FAILED, "no rollout succeeded")
         elif 0 < self._reader.rows == self._tally.bad_rows:
             self._end(events.EXIT_FAILED, "every row is bad")
+        for agent, count in self._tally.tool_errors.items():
+            text = f"{agent}: {count:,} tool calls failed inside their server; the policy read the errors"
+            self._on_event(Notice(f"{text}, the server's log (gym logs) says where"))
         progress = self._progress()
         self._on_event(progress)
         return Summary(

@@ -14,13 +14,15 @@ from typing import Any, NamedTuple
 from gym.collect.settings_changes import Settings, describe_changes
 from gym.data.row_parsing import PARAMS
 from gym.http.pool import Reply
-from gym.labels import HEADER_SDK, HEADER_STEPS
+from gym.labels import HEADER_SDK, HEADER_STEPS, HEADER_TOOL_ERRORS
 from gym.wire.step_times import read_steps
 from gym.wire.token_breaks import find_break
 
 _TIMING, _SDK, _STEPS = b"server-timing", HEADER_SDK.encode(), HEADER_STEPS.encode()
+_TOOL_ERRORS = HEADER_TOOL_ERRORS.encode()
 _HOP = re.compile(r"([^\s,;][^,;]{0,39});dur=(\d+(?:\.\d+)?)")
 BREAK = "tokens_break"
+TOOL_ERRORS = "tool_errors"
 _MAX_LENGTH = 200  # of a name or digest that a peer chose: a stamp has to stay small
 _MAX_HOPS = 8
 _NO_FACTS: Mapping[str, Any] = MappingProxyType({})
@@ -52,7 +54,7 @@ class Circumstances(NamedTuple):
 
 
 def describe_headers(reply: Reply) -> dict[str, Any]:
-    """The facts in the headers of an agent's reply, a failure too: `hops` (ms), `steps` (`read_steps`), `sdk`."""
+    """What an agent's reply says in its headers, a failure too: `hops` (ms), `steps`, `sdk`, `tool_errors`."""
     headers = dict(reply.headers)
     facts: dict[str, Any] = {}
     if hops := read_timing(headers.get(_TIMING, b"")):
@@ -61,6 +63,8 @@ def describe_headers(reply: Reply) -> dict[str, Any]:
         facts["steps"] = steps
     if _SDK in headers:
         facts["sdk"] = headers[_SDK][:_MAX_LENGTH].decode("latin-1")
+    if _TOOL_ERRORS in headers and re.fullmatch(rb"\d{1,9}", headers[_TOOL_ERRORS]):
+        facts[TOOL_ERRORS] = int(headers[_TOOL_ERRORS])
     return facts
 
 

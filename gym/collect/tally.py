@@ -32,6 +32,7 @@ class Tally:
         self._reward = 0.0
         self.dropped = 0
         self.bad_rows = 0
+        self.tool_errors = Counter[str]()  # by agent: calls that failed inside the tool's server
         self.total: int | None = None
 
     def add_done(self, agent: str, reward: float) -> None:

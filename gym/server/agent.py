@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from gym import __version__
 from gym.http.pool import HttpClient
-from gym.labels import HEADER_POLICY, HEADER_SDK, HEADER_STEPS
+from gym.labels import HEADER_POLICY, HEADER_SDK, HEADER_STEPS, HEADER_TOOL_ERRORS
 from gym.server.agent_tools import AgentTool, AgentTools
 from gym.server.asgi import Answer, Call
 from gym.server.base import Route, Server, event_answer, json_answer
@@ -203,7 +203,7 @@ class Agent(Server):
                     body = await self.run(row, rollout)
                     body = add_trace(body, await rollout.fetch_trace()) if rollout.trace else body
             finally:
-                call.failure_headers = (_timing(rollout.spent), (_STEPS, write_steps(rollout.steps)), _SDK)
+                call.failure_headers = _headers_of(rollout)
                 self._take_leave(rollout)
             return Answer(mask_body(body, policy), headers=(*call.failure_headers, *_taken(policy)))
 
@@ -328,10 +328,16 @@ def _taken(policy: PolicyEndpoint | None) -> tuple[tuple[bytes, bytes], ...]:
     return () if policy is None else ((HEADER_POLICY.encode(), b"used"),)
 
 
+def _headers_of(rollout: RolloutClient) -> tuple[tuple[bytes, bytes], ...]:
+    """What a reply's headers say of its rollout, of one that failed too."""
+    headers = (_timing(rollout.spent), (_STEPS, write_steps(rollout.steps)), _SDK)
+    return (*headers, (_TOOL_ERRORS, b"%d" % rollout.tool_errors)) if rollout.tool_errors else headers
+
+
 def _timing(spent: Mapping[str, float]) -> tuple[bytes, bytes]:
     """`server-timing`: where the seconds of this rollout went, in milliseconds."""
     return b"server-timing", ", ".join(f"{hop};dur={seconds * 1000:.1f}" for hop, seconds in spent.items()).encode()
 
 
 _SDK = (HEADER_SDK.encode(), __version__.encode())
-_STEPS = HEADER_STEPS.encode()
+_STEPS, _TOOL_ERRORS = HEADER_STEPS.encode(), HEADER_TOOL_ERRORS.encode()

@@ -69,6 +69,7 @@ class RolloutClient:
         self.agent_tools: AgentTools | None = None  # the agents that its agent may ask
         self.trace: RunTrace | None = None  # of its calls to `model_server`, where it is recorded
         self.spent: dict[str, float] = {}  # seconds by hop: seed, model, tools, verify
+        self.tool_errors = 0  # calls of tools that failed inside their server: the model read the error
         self.steps: list[StepTime] = []  # the calls of the agent's loop, in the order in which they ended
         self._seed_left_out = False
         self._policy = policy
@@ -148,6 +149,7 @@ class RolloutClient:
         reply = await self.send(self.resources_server, f"/{name}", arguments, kind="resources", hop="tools")
         if reply.status >= 400 and (reply.header(_ERROR) or b"resources") not in (b"resources", b"row"):
             raise error_from_reply(reply.status, reply.body, server=self.resources_server, kind="resources")
+        self.tool_errors += reply.status >= 500
         self.episode_over = self.episode_over or reply.header(_OVER) is not None
         return reply.status, reply.body.decode("utf-8", "replace")
 

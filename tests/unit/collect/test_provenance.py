@@ -38,6 +38,8 @@ def test_a_stamp_reports_hops_model_tokens_seed_and_sdk() -> None:
         "sdk": "0.9.1",
         "steps": [["model", 20.0, 3, 4], ["tools", 0.3]],
     }
+    assert describe_headers(Reply(200, [(b"x-gym-tool-errors", b"3")], b"")) == {"tool_errors": 3}
+    assert describe_headers(Reply(200, [(b"x-gym-tool-errors", b"-1 many")], b"")) == {}
     assert describe_rollout(ROLLOUT) == {
         "model": "m-1",
         "tokens": {"input": 3, "output": 4},
