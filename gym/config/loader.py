@@ -158,7 +158,15 @@ class _Loading:
             cwd = self._request.cwd
             others = ", ".join(shown_path(path, cwd) for path in paths[1:])
             self._findings.notice(f"`{name}` is {shown_path(paths[0], cwd)}, not {others}; name the file to choose.")
+        self._warn_of_own_folder(name, paths[0])
         return ConfigPath(str(paths[0]), place)
+
+    def _warn_of_own_folder(self, name: str, found: Path) -> None:
+        """A copy of a server's folder under another name, say, whose configuration still says the first one."""
+        cwd = self._request.cwd
+        if not found.is_relative_to((cwd / name).resolve()) and (problem := unlisted_problem(name, [cwd])):
+            why = f"{problem.file}: {problem.what}" if problem.file else problem.what
+            self._findings.notice(f"`{name}` is {shown_path(found, cwd)}, and not the folder {name}: {why}")
 
     def _is_model(self, name: str) -> bool:
         return bool(find_configs(name, self._folders, _MODELS))

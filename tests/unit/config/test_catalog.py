@@ -168,6 +168,16 @@ def test_a_folder_that_bears_the_name_and_is_no_server_says_why(
         assert hint in str(error)
 
 
+def test_a_copied_folder_that_does_not_bear_its_new_name_is_said_to_be_left_alone(tree: ConfigTree) -> None:
+    tree.server("servers/resources/mcqa", "mcqa: {resources_servers: {mcqa: {entrypoint: app.py}}}\n")
+    tree.write("mcqa/app.py", "")
+    tree.write("mcqa/configs/mine.yaml", "mine: {resources_servers: {mine: {entrypoint: app.py}}}\n")
+    tree.server("servers/models/scripted", "policy_model: {responses_api_models: {scripted: {}}}\n")
+    tree.server("servers/agents/simple_agent", "a: {responses_api_agents: {simple_agent: {entrypoint: app.py}}}\n")
+    [notice] = [one for one in tree.load("mcqa").notices if "the folder mcqa" in one]
+    assert "mcqa/configs/mine.yaml: configures mine, and no server `mcqa`" in notice
+
+
 def test_a_folder_without_a_configuration_says_which_is_missing(tree: ConfigTree) -> None:
     tree.write("mine/app.py", "")
     with pytest.raises(ConfigError, match=r"mine/configs/mine\.yaml is missing"):
