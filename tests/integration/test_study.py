@@ -158,7 +158,7 @@ def test_rollouts_become_training_data(folder: Path) -> None:
     assert "2 conversations from 2 rollouts" in done.stdout
     examples = lines(folder / "sft.jsonl")
     assert {message["role"] for message in examples[0]["messages"]} == {"system", "user", "assistant", "tool"}
-    assert examples[0]["tools"]
+    assert json.loads(examples[0]["tools"])
     same = gym("export", name, "--to", "dpo", "-o", "dpo.jsonl", cwd=folder)
     assert same.returncode == 1
     assert "--repeats" in same.stderr

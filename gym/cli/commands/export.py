@@ -9,6 +9,7 @@ import typer
 
 from gym.cli import console
 from gym.cli.study_options import MAX_SHOWN, Rollouts
+from gym.collect.study.chats import ArgumentForm
 from gym.collect.study.recorded import find_rollouts
 from gym.collect.study.training_data import Exported, ExportOptions, Form, export_rollouts
 
@@ -17,6 +18,10 @@ Output = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Wh
 MinReward = Annotated[float, typer.Option("--min-reward", metavar="R", help="sft: only rollouts as good as this.")]
 Margin = Annotated[
     float, typer.Option("--margin", metavar="R", min=0, help="dpo: best and worst at least so far apart.")
+]
+Arguments = Annotated[
+    ArgumentForm,
+    typer.Option("--arguments", help="sft, dpo: of tool calls; text for chat templates that want it (deepseekv3)."),
 ]
 SkipBad = Annotated[bool, typer.Option("--skip-bad-rows", help="List rollouts that no chat can say, and go on.")]
 
@@ -28,9 +33,17 @@ def command(
     min_reward: MinReward = 1.0,
     margin: Margin = 0.0,
     skip_bad_rows: SkipBad = False,
+    arguments: Arguments = "object",
 ) -> int:
     """Write training data: gym export X.jsonl --to sft -o sft.jsonl."""
-    options = ExportOptions(form=to, output=output, min_reward=min_reward, margin=margin, skip_bad_rows=skip_bad_rows)
+    options = ExportOptions(
+        form=to,
+        output=output,
+        min_reward=min_reward,
+        margin=margin,
+        skip_bad_rows=skip_bad_rows,
+        arguments=arguments,
+    )
     with console.busy(f"reading {rollouts}"):
         exported = export_rollouts(find_rollouts(rollouts).rollouts, options)
     for line in exported.left_out[:MAX_SHOWN]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from typing import Any, Literal, NamedTuple
+
+from pydantic_core import from_json
 
 from gym.collect.study.recorded import Recorded
 from gym.data.row_parsing import PARAMS
 from gym.errors import UserError
 from gym.wire.chat import responses_to_chat
+from gym.wire.deep_values import write_cut
 from gym.wire.failures import RolloutError
 from gym.wire.items import Item, input_items
+
+ArgumentForm = Literal["object", "text"]
+_LIMIT = 1 << 63
 
 
 class Conversation(NamedTuple):
@@ -18,8 +25,8 @@ class Conversation(NamedTuple):
     tools: list[Item]
 
 
-def rollout_to_conversation(rollout: Recorded) -> Conversation:
-    """Raises with file:line where an item has no form in a chat."""
+def rollout_to_conversation(rollout: Recorded, arguments: ArgumentForm = "text") -> Conversation:
+    """Raises with file:line where an item has no form in a chat. `arguments`: of the tool calls."""
     params, response = rollout.fields.get(PARAMS), rollout.fields.get("response")
     if not isinstance(params, dict) or not isinstance(response, dict):
         lacking = "response" if isinstance(params, dict) else PARAMS
@@ -33,12 +40,16 @@ def rollout_to_conversation(rollout: Recorded) -> Conversation:
     if not answer["messages"]:
         raise UserError(f"{rollout.where}: response.output: is empty", "add --skip-bad-rows to leave such rollouts out")
     tools: list[Item] = prompt.get("tools") or []
-    return Conversation(_plain(prompt["messages"]), _plain(answer["messages"]), tools)
+    return Conversation(_plain(prompt["messages"], arguments), _plain(answer["messages"], arguments), tools)
 
 
-def _plain(messages: list[Item]) -> list[Item]:
+def _plain(messages: list[Item], arguments: ArgumentForm) -> list[Item]:
     """Text alone as a string: chat templates of many models take nothing else. A null content is an empty one."""
-    return [{**message, "content": _text_of(message.get("content"))} for message in messages]
+    plain = [{**message, "content": _text_of(message.get("content"))} for message in messages]
+    for message in plain:
+        if message.get("tool_calls"):
+            message["tool_calls"] = [_with_arguments(call, arguments) for call in message["tool_calls"]]
+    return plain
 
 
 def _text_of(content: Any) -> Any:
@@ -47,3 +58,39 @@ def _text_of(content: Any) -> Any:
     if isinstance(content, list) and all(isinstance(part, dict) and part.get("type") == "text" for part in content):
         return "".join(str(part.get("text") or "") for part in content)
     return content
+
+
+def _with_arguments(call: Any, form: ArgumentForm) -> Any:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict):
+        return call
+    given = function.get("arguments")
+    converted = _to_object(given) if form == "object" else _to_text(given)
+    return {**call, "function": {**function, "arguments": converted}}
+
+
+def _to_object(arguments: Any) -> Any:
+    """Text that is no JSON object stays what it is. None at all is an empty object, as agents take it."""
+    found = arguments or {}
+    if isinstance(found, str):
+        try:
+            found = from_json(found, allow_inf_nan=False)
+        except ValueError:
+            return arguments
+    return found if isinstance(found, dict) and _is_loaded(found) else _to_text(arguments)
+
+
+def _to_text(arguments: Any) -> Any:
+    return write_cut(arguments).decode() if isinstance(arguments, dict | list) else arguments
+
+
+def _is_loaded(value: Any) -> bool:
+    """Whether `load_dataset` reads it: one number beyond 64 bits, and it reads nothing of the whole file."""
+    rest = [value]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, dict | list):
+            rest.extend(one.values() if isinstance(one, dict) else one)
+        elif isinstance(one, int) and not -_LIMIT <= one < _LIMIT or isinstance(one, float) and not math.isfinite(one):
+            return False
+    return True

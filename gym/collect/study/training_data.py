@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from gym.collect.result_file import result_file
-from gym.collect.study.chats import Conversation, rollout_to_conversation
+from gym.collect.study.chats import ArgumentForm, Conversation, rollout_to_conversation
+from gym.collect.study.example_lines import write_examples
 from gym.collect.study.parquet_table import write_parquet
 from gym.collect.study.recorded import Recorded, parse_rollout, read_rollouts
 from gym.errors import UserError
@@ -26,6 +27,7 @@ class ExportOptions:
     min_reward: float = 1.0  # sft
     margin: float = 0.0  # dpo: how far the better reward is above the worse; any distance at all when 0
     skip_bad_rows: bool = False
+    arguments: ArgumentForm = "object"  # of tool calls, in sft and dpo
 
 
 @dataclass(slots=True)
@@ -75,13 +77,15 @@ def export_rollouts(path: Path, options: ExportOptions) -> Exported:
 
 
 def _write_sft(path: Path, options: ExportOptions, exported: Exported, stream: BinaryIO) -> None:
-    for rollout, talk in _conversations(read_rollouts(path), options, exported, minimum=options.min_reward):
-        example = {"messages": talk.prompt + talk.answer, **({"tools": talk.tools} if talk.tools else {})}
-        stream.write(write_cut({**example, "reward": rollout.reward}) + b"\n")
-        exported.written += 1
+    found = _conversations(read_rollouts(path), options, exported, minimum=options.min_reward)
+    exported.written = write_examples((_example(*one) for one in found), stream)
 
 
 def _write_dpo(path: Path, options: ExportOptions, exported: Exported, stream: BinaryIO) -> None:
+    exported.written = write_examples(_pairs(path, options, exported), stream)
+
+
+def _pairs(path: Path, options: ExportOptions, exported: Exported) -> Iterator[dict[str, Any]]:
     tasks: dict[tuple[str, int], _Extremes] = {}
     for rollout in read_rollouts(path):
         exported.see(rollout)
@@ -96,8 +100,7 @@ def _write_dpo(path: Path, options: ExportOptions, exported: Exported, stream: B
             pair = [_read_at(source, place) for place in (extremes.best, extremes.worst)]
             talks = [talk for _, talk in _conversations(iter(pair), options, exported, counted=True)]
             if len(talks) == 2:
-                stream.write(write_cut(_preference(*talks)) + b"\n")
-                exported.written += 1
+                yield _preference(*talks)
 
 
 def _write_parquet(path: Path, options: ExportOptions, exported: Exported, stream: BinaryIO) -> None:
@@ -119,7 +122,7 @@ def _conversations(
             exported.below += 1
             continue
         try:
-            talk = rollout_to_conversation(rollout)
+            talk = rollout_to_conversation(rollout, "text" if options.form == "parquet" else options.arguments)
         except UserError as error:
             if not options.skip_bad_rows:
                 raise
@@ -129,9 +132,26 @@ def _conversations(
         yield rollout, talk
 
 
+def _example(rollout: Recorded, talk: Conversation) -> dict[str, Any]:
+    return {"messages": talk.prompt + talk.answer, "tools": _tools_text(talk), "reward": rollout.reward}
+
+
 def _preference(chosen: Conversation, rejected: Conversation) -> dict[str, Any]:
-    pair: dict[str, Any] = {"prompt": chosen.prompt, "chosen": chosen.answer, "rejected": rejected.answer}
-    return {**pair, "tools": chosen.tools} if chosen.tools else pair
+    return {
+        "prompt": chosen.prompt,
+        "chosen": chosen.answer,
+        "rejected": rejected.answer,
+        "tools": _tools_text(chosen),
+    }
+
+
+def _tools_text(talk: Conversation) -> str:
+    """JSON text, which TRL parses: a table cannot hold tools of varying shapes. Without tools it is the text "null".
+
+    A null of the first 10 MB would be the column's type to `load_dataset`, and for "[]" Llama writes a section
+    of tools.
+    """
+    return write_cut(talk.tools or None).decode()
 
 
 def _place(rollout: Recorded) -> tuple[float, int, int, str]:

@@ -37,7 +37,7 @@ def test_good_rollouts_become_conversations(tmp_path: Path) -> None:
     question = {"role": "user", "content": "question 0"}
     assert examples[0]["messages"] == [question, {"role": "assistant", "content": "answer 1.0"}]
     assert [example["reward"] for example in examples] == [1.0, 0.5]
-    assert "tools" not in examples[0]
+    assert [example["tools"] for example in examples] == ["null", "null"]
 
 
 def test_calls_outputs_tools_and_instructions_are_written_as_chats_write_them(tmp_path: Path) -> None:
@@ -49,10 +49,74 @@ def test_calls_outputs_tools_and_instructions_are_written_as_chats_write_them(tm
     (example,) = export(paths.rollouts, "sft", tmp_path)[1]
     roles = [message["role"] for message in example["messages"]]
     assert roles == ["system", "user", "assistant", "tool", "assistant"]
-    assert example["messages"][2]["tool_calls"][0]["function"] == {"name": "add", "arguments": '{"n":1}'}
+    assert example["messages"][2]["tool_calls"][0]["function"] == {"name": "add", "arguments": {"n": 1}}
     assert example["messages"][2]["content"] == ""
     assert example["messages"][3] == {"role": "tool", "tool_call_id": "c1", "content": "2"}
-    assert example["tools"][0]["function"]["name"] == "add"
+    assert orjson.loads(example["tools"])[0]["function"]["name"] == "add"
+
+
+@pytest.mark.parametrize(
+    ("given", "as_object"),
+    [
+        ('{"n": 1, "deep": {"m": [1.5, null]}}', {"n": 1, "deep": {"m": [1.5, None]}}),
+        ({"n": 1}, {"n": 1}),
+        ("", {}),
+        ("no JSON", "no JSON"),
+        ("[1]", "[1]"),
+        ('{"n": 1' + "0" * 30 + "}", '{"n": 1' + "0" * 30 + "}"),  # beyond 64 bits: load_dataset would read no row
+        ('{"n": 1e999}', '{"n": 1e999}'),
+        ('{"n": NaN}', '{"n": NaN}'),
+        ('{"n": 9223372036854775807}', {"n": (1 << 63) - 1}),
+    ],
+)
+def test_arguments_are_objects_unless_text_is_asked_for(tmp_path: Path, given: Any, as_object: Any) -> None:
+    call = {"type": "function_call", "call_id": "c1", "name": "add", "arguments": given}
+    attempts = [with_output(ran(0, 0, 1.0), [call], tools=[TOOL]), with_output(ran(0, 1, 0.0), [call], tools=[TOOL])]
+    paths = write_collection(tmp_path / "x.jsonl", attempts)
+    (pair,) = export(paths.rollouts, "dpo", tmp_path)[1]
+    assert arguments_of(pair["chosen"]) == arguments_of(pair["rejected"]) == as_object
+    (example,) = export(paths.rollouts, "sft", tmp_path, arguments="text")[1]
+    assert arguments_of(example["messages"][1:]) == (given if isinstance(given, str) else '{"n":1}')
+
+
+def arguments_of(messages: list[dict[str, Any]]) -> Any:
+    return messages[0]["tool_calls"][0]["function"]["arguments"]
+
+
+@pytest.mark.parametrize("form", ["sft", "dpo"])
+def test_messages_of_a_large_file_differ_in_their_keys_from_the_first_row_on(tmp_path: Path, form: Form) -> None:
+    said = [{"type": "message", "role": "assistant", "content": "x" * (5 << 20)}]
+    attempts = [with_output(ran(task, repeat, 1.0 - repeat), said) for task in range(2) for repeat in range(2)]
+    paths = write_collection(tmp_path / "x.jsonl", attempts)
+    examples = export(paths.rollouts, form, tmp_path)[1]
+    for column in ("messages",) if form == "sft" else ("prompt", "chosen", "rejected"):
+        keys = [[sorted(message) for message in example[column]] for example in examples]
+        plain = ["content", "role"]
+        assert keys[0] == [[*plain, "tool_call_id"]] + [plain] * (len(keys[0]) - 1)
+        assert all(one == plain for row in keys[1:] for one in row)
+        assert examples[0][column][0]["tool_call_id"] is None
+
+
+@pytest.mark.parametrize("form", ["sft", "dpo"])
+def test_load_dataset_reads_a_large_file_of_several_environments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: Form
+) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
+    datasets = pytest.importorskip("datasets")
+    long = "x" * (3 << 20)
+
+    def talk(task: int, repeat: int, output: list[dict[str, Any]], **params: Any) -> tuple[bytes, bytes]:
+        return with_output(ran(task, repeat, 1.0 - repeat), output, input=long, **params)
+
+    said = {"type": "message", "role": "assistant", "content": "2"}
+    arguments = ("{}", '{"a":[1]}')
+    calls = [{"type": "function_call", "call_id": "c", "name": "f", "arguments": one} for one in arguments]
+    attempts = [talk(task, repeat, [said]) for task in range(4) for repeat in range(2)]
+    attempts += [talk(4 + task, repeat, [calls[task]], tools=[TOOL]) for task in range(2) for repeat in range(2)]
+    paths = write_collection(tmp_path / "x.jsonl", attempts)
+    examples = export(paths.rollouts, form, tmp_path)[1]
+    given = {"data_files": str(tmp_path / f"out.{form}"), "split": "train", "cache_dir": str(tmp_path / "cache")}
+    assert list(datasets.load_dataset("json", **given)) == examples
 
 
 def test_best_and_worst_of_a_task_become_a_pair(tmp_path: Path) -> None:
@@ -73,7 +137,7 @@ def test_tools_that_are_nested_too_deep_to_be_written_are_cut(tmp_path: Path, fo
     attempts = [(body, line.replace(b'["DEEP"]', deep)) for body, line in attempts]
     paths = write_collection(tmp_path / "x.jsonl", attempts)
     exported, (example,) = export(paths.rollouts, form, tmp_path)
-    assert (exported.written, example["tools"][0]["function"]["name"]) == (1, "add")
+    assert (exported.written, orjson.loads(example["tools"])[0]["function"]["name"]) == (1, "add")
 
 
 def test_of_equals_the_earlier_repeat_is_taken_whichever_finished_first(tmp_path: Path) -> None:
