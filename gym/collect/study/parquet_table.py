@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterator
-from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 from gym.collect.run_replies import STAMP
 from gym.collect.study.chats import Conversation
@@ -14,19 +14,64 @@ from gym.errors import UserError
 from gym.programs import install_command
 from gym.wire.deep_values import write_cut
 
-_GROUP = 1000
+Row = dict[str, Any]
+_GROUP: Final = 1000
+_GROUP_TEXT: Final = 64 << 20  # characters: a reader cannot read a column of messages with 2 GB in a group
+_MOST: Final = 1 << 63
+_INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
 
 
-def write_parquet(rollouts: Iterator[tuple[Recorded, Conversation]], stream: BinaryIO) -> int:
+def write_parquet(rows: Iterator[Row], stream: BinaryIO) -> int:
     """How many rows were written."""
     arrow, parquet = _load()
     schema = _schema(arrow)
     written = 0
     with parquet.ParquetWriter(stream, schema, compression="zstd") as writer:
-        while rows := [_row(rollout, talk) for rollout, talk in islice(rollouts, _GROUP)]:
-            writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
-            written += len(rows)
+        for group in group_rows(rows):
+            writer.write_table(arrow.Table.from_pylist(group, schema=schema))
+            written += len(group)
     return written
+
+
+def to_row(rollout: Recorded, talk: Conversation) -> Row:
+    """Raises with file:line where a field has a type that its column cannot hold without a loss."""
+    prompt = [_message(one, rollout) for one in talk.prompt]
+    stamp, response = rollout.fields.get(STAMP), rollout.fields["response"]
+    usage = response.get("usage") or {}
+    if not isinstance(usage, dict):
+        raise _unfit(rollout, "response.usage", usage, "an object")
+    return {
+        "key": stamp.get("key") if isinstance(stamp, dict) else None,
+        "task_index": rollout.task,
+        "rollout_index": rollout.repeat,
+        "agent": rollout.agent,
+        "reward": rollout.reward,
+        "model": _text(response.get("model"), rollout, "response.model"),
+        "input_tokens": _count(usage.get("input_tokens"), rollout, "response.usage.input_tokens"),
+        "output_tokens": _count(usage.get("output_tokens"), rollout, "response.usage.output_tokens"),
+        "prompt": prompt,
+        "messages": prompt + [_message(one, rollout) for one in talk.answer],
+        "tools": write_cut(talk.tools).decode() if talk.tools else None,
+    }
+
+
+def group_rows(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    """A group is held in memory, so it is closed by its size too."""
+    group: list[Row] = []
+    size = 0
+    for row in rows:
+        group.append(row)
+        size += _text_size(row)
+        if len(group) == _GROUP or size >= _GROUP_TEXT:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _text_size(row: Row) -> int:
+    messages = row["prompt"] + row["messages"]
+    return len(row["tools"] or "") + sum(len(text) for one in messages for text in one.values() if text)
 
 
 def _load() -> tuple[Any, Any]:
@@ -55,31 +100,36 @@ def _schema(arrow: Any) -> Any:
     return arrow.schema(columns)
 
 
-def _row(rollout: Recorded, talk: Conversation) -> dict[str, Any]:
-    response = rollout.fields["response"]
-    usage = response.get("usage") or {}
-    prompt = [_message(one) for one in talk.prompt]
-    return {
-        "key": (rollout.fields.get(STAMP) or {}).get("key"),
-        "task_index": rollout.task,
-        "rollout_index": rollout.repeat,
-        "agent": rollout.agent,
-        "reward": rollout.reward,
-        "model": response.get("model"),
-        "input_tokens": usage.get("input_tokens"),
-        "output_tokens": usage.get("output_tokens"),
-        "prompt": prompt,
-        "messages": prompt + [_message(one) for one in talk.answer],
-        "tools": write_cut(talk.tools).decode() if talk.tools else None,
-    }
-
-
-def _message(message: dict[str, Any]) -> dict[str, Any]:
+def _message(message: dict[str, Any], rollout: Recorded) -> dict[str, Any]:
     """One shape for all: what is not text is JSON."""
     content, calls = message.get("content"), message.get("tool_calls")
     return {
-        "role": message.get("role"),
+        "role": _text(message.get("role"), rollout, "role of a message"),
         "content": content if isinstance(content, str) else write_cut(content).decode(),
         "tool_calls": write_cut(calls).decode() if calls else None,
-        "tool_call_id": message.get("tool_call_id"),
+        "tool_call_id": _text(message.get("tool_call_id"), rollout, "call_id of a tool's output"),
     }
+
+
+def _text(value: Any, rollout: Recorded, name: str) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise _unfit(rollout, name, value, "text")
+
+
+def _count(value: Any, rollout: Recorded, name: str) -> int | None:
+    """An integer, also one that was written as text or as 51.0."""
+    if value is None:
+        return None
+    if isinstance(value, str) and _INTEGER.fullmatch(value) or isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not -_MOST <= value < _MOST:
+        raise _unfit(rollout, name, value, "an integer of 64 bits")
+    return value
+
+
+def _unfit(rollout: Recorded, name: str, value: Any, wanted: str) -> UserError:
+    what = f"{rollout.where}: {name}: is {repr(value)[:80]}, not {wanted}"
+    return UserError(what, "add --skip-bad-rows to leave such rollouts out")

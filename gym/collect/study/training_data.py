@@ -6,17 +6,18 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, TypeVar
 
 from gym.collect.result_file import result_file
 from gym.collect.study.chats import ArgumentForm, Conversation, rollout_to_conversation
 from gym.collect.study.example_lines import write_examples
-from gym.collect.study.parquet_table import write_parquet
+from gym.collect.study.parquet_table import to_row, write_parquet
 from gym.collect.study.recorded import Recorded, parse_rollout, read_rollouts
 from gym.errors import UserError
 from gym.wire.deep_values import write_cut
 
 Form = Literal["sft", "dpo", "parquet"]
+T = TypeVar("T")
 MAX_LISTED = 1000
 
 
@@ -77,8 +78,9 @@ def export_rollouts(path: Path, options: ExportOptions) -> Exported:
 
 
 def _write_sft(path: Path, options: ExportOptions, exported: Exported, stream: BinaryIO) -> None:
-    found = _conversations(read_rollouts(path), options, exported, minimum=options.min_reward)
-    exported.written = write_examples((_example(*one) for one in found), stream)
+    good = _good(_seen(read_rollouts(path), exported), options, exported)
+    talks = _conversations(good, options, exported)
+    exported.written = write_examples((_example(*one) for one in talks), stream)
 
 
 def _write_dpo(path: Path, options: ExportOptions, exported: Exported, stream: BinaryIO) -> None:
@@ -87,8 +89,7 @@ def _write_dpo(path: Path, options: ExportOptions, exported: Exported, stream: B
 
 def _pairs(path: Path, options: ExportOptions, exported: Exported) -> Iterator[dict[str, Any]]:
     tasks: dict[tuple[str, int], _Extremes] = {}
-    for rollout in read_rollouts(path):
-        exported.see(rollout)
+    for rollout in _seen(read_rollouts(path), exported):
         found = tasks.setdefault((rollout.agent, rollout.task), _Extremes(_place(rollout), _place(rollout)))
         found.add(rollout)
     with path.open("rb") as source:
@@ -98,38 +99,50 @@ def _pairs(path: Path, options: ExportOptions, exported: Exported) -> Iterator[d
                 exported.below += 1
                 continue
             pair = [_read_at(source, place) for place in (extremes.best, extremes.worst)]
-            talks = [talk for _, talk in _conversations(iter(pair), options, exported, counted=True)]
+            talks = [talk for _, talk in _conversations(iter(pair), options, exported)]
             if len(talks) == 2:
                 yield _preference(*talks)
 
 
 def _write_parquet(path: Path, options: ExportOptions, exported: Exported, stream: BinaryIO) -> None:
-    exported.written = write_parquet(_conversations(read_rollouts(path), options, exported), stream)
+    rollouts = _seen(read_rollouts(path), exported)
+    found = _converted(rollouts, lambda one: to_row(one, rollout_to_conversation(one)), options, exported)
+    exported.written = write_parquet((row for _, row in found), stream)
 
 
 def _conversations(
-    rollouts: Iterator[Recorded],
-    options: ExportOptions,
-    exported: Exported,
-    *,
-    minimum: float | None = None,
-    counted: bool = False,
+    rollouts: Iterator[Recorded], options: ExportOptions, exported: Exported
 ) -> Iterator[tuple[Recorded, Conversation]]:
+    return _converted(rollouts, lambda one: rollout_to_conversation(one, options.arguments), options, exported)
+
+
+def _good(rollouts: Iterator[Recorded], options: ExportOptions, exported: Exported) -> Iterator[Recorded]:
     for rollout in rollouts:
-        if not counted:
-            exported.see(rollout)
-        if minimum is not None and rollout.reward < minimum:
+        if rollout.reward >= options.min_reward:
+            yield rollout
+        else:
             exported.below += 1
-            continue
+
+
+def _seen(rollouts: Iterator[Recorded], exported: Exported) -> Iterator[Recorded]:
+    for rollout in rollouts:
+        exported.see(rollout)
+        yield rollout
+
+
+def _converted(
+    rollouts: Iterator[Recorded], convert: Callable[[Recorded], T], options: ExportOptions, exported: Exported
+) -> Iterator[tuple[Recorded, T]]:
+    for rollout in rollouts:
         try:
-            talk = rollout_to_conversation(rollout, "text" if options.form == "parquet" else options.arguments)
+            converted = convert(rollout)
         except UserError as error:
             if not options.skip_bad_rows:
                 raise
             if len(exported.left_out) < MAX_LISTED:
                 exported.left_out.append(error.what)
             continue
-        yield rollout, talk
+        yield rollout, converted
 
 
 def _example(rollout: Recorded, talk: Conversation) -> dict[str, Any]:

@@ -9,6 +9,9 @@ from typing import Any
 import orjson
 import pytest
 
+from gym.collect.study.chats import rollout_to_conversation
+from gym.collect.study.parquet_table import group_rows, to_row
+from gym.collect.study.recorded import parse_rollout
 from gym.collect.study.training_data import Exported, ExportOptions, Form, export_rollouts
 from gym.errors import UserError
 from gym.programs import install_command
@@ -210,3 +213,80 @@ def test_a_table_holds_every_rollout(tmp_path: Path) -> None:
     assert table[3]["reward"] == 1.0
     assert [message["content"] for message in table[3]["messages"]] == ["question 3", "answer 1"]
     assert (table[3]["agent"], table[3]["model"], table[3]["input_tokens"]) == ("math", "policy", 13)
+
+
+@pytest.mark.parametrize(
+    ("given", "column", "written"),
+    [
+        ({"usage": {"input_tokens": "51"}}, "input_tokens", 51),
+        ({"usage": {"output_tokens": 51.0}}, "output_tokens", 51),
+        ({"usage": {}}, "input_tokens", None),
+        ({"usage": None}, "output_tokens", None),
+        ({"model": 7}, "model", "7"),
+        ({"model": None}, "model", None),
+    ],
+)
+def test_what_a_column_can_hold_without_a_loss_is_converted(given: dict[str, Any], column: str, written: Any) -> None:
+    assert row_of(with_response(ran(0), given))[column] == written
+
+
+def test_an_integer_id_of_a_call_is_text_in_a_table() -> None:
+    call = {"type": "function_call", "call_id": 7, "name": "add", "arguments": {"n": 1}}
+    output = {"type": "function_call_output", "call_id": 7, "output": "2"}
+    made, said = row_of(with_output(ran(0), [call, output]))["messages"][1:]
+    assert orjson.loads(made["tool_calls"])[0]["function"]["arguments"] == '{"n":1}'
+    assert said["tool_call_id"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"usage": {"input_tokens": 51.7}}, r"response.usage.input_tokens: is 51\.7, not an integer of 64 bits"),
+        ({"usage": {"input_tokens": "many"}}, r"response.usage.input_tokens: is 'many'"),
+        ({"usage": {"input_tokens": True}}, "response.usage.input_tokens: is True"),
+        ({"usage": {"output_tokens": (1 << 64) - 1}}, "response.usage.output_tokens: is 18446744073709551615"),
+        ({"usage": [1]}, r"response.usage: is \[1\], not an object"),
+        ({"model": {"name": "m"}}, "response.model: is .*, not text"),
+        ({"model": 1.5}, r"response.model: is 1\.5, not text"),
+        (
+            {"output": [{"type": "function_call_output", "call_id": [7], "output": "2"}]},
+            r"call_id of a tool's output: is \[7\]",
+        ),
+        ({"output": [{"type": "message", "role": ["user"], "content": "a"}]}, "role of a message: is "),
+    ],
+)
+def test_what_a_column_cannot_hold_is_named(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=rf"^x\.jsonl:2: {said}"):
+        row_of(with_response(ran(0), given))
+
+
+def test_a_row_that_a_table_cannot_hold_is_left_out_and_listed(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    attempts = [with_response(ran(0), {"model": 7}), with_response(ran(1), {"usage": [1]})]
+    paths = write_collection(tmp_path / "x.jsonl", attempts)
+    output = tmp_path / "out.parquet"
+    exported = export_rollouts(paths.rollouts, ExportOptions(form="parquet", output=output, skip_bad_rows=True))
+    assert [line.partition(": ")[0] for line in exported.left_out] == [f"{paths.rollouts}:2"]
+    assert [one["model"] for one in parquet.read_table(output).to_pylist()] == ["7"]
+
+
+def test_a_stamp_that_is_no_object_is_none() -> None:
+    body, line = ran(0)
+    assert row_of((body, orjson.dumps({**orjson.loads(line), "_gym": [1]}) + b"\n"))["key"] is None
+
+
+@pytest.mark.parametrize(("text", "groups"), [(1, [1000, 1]), (200_000, [336, 336, 329])])
+def test_a_group_of_rows_is_closed_by_its_number_and_by_its_text(text: int, groups: list[int]) -> None:
+    row = {"prompt": [], "messages": [{"role": None, "content": "x" * text}], "tools": None}
+    assert [len(one) for one in group_rows(iter([row] * 1001))] == groups
+
+
+def with_response(attempt: tuple[bytes, bytes], given: dict[str, Any]) -> tuple[bytes, bytes]:
+    fields = orjson.loads(attempt[1])
+    fields["response"] |= given
+    return attempt[0], orjson.dumps(fields) + b"\n"
+
+
+def row_of(attempt: tuple[bytes, bytes]) -> dict[str, Any]:
+    rollout = parse_rollout(attempt[1], "x.jsonl:2")
+    return to_row(rollout, rollout_to_conversation(rollout))
