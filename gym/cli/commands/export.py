@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,18 @@ from gym.collect.study.training_data import Exported, ExportOptions, Form, expor
 
 To = Annotated[Form, typer.Option("--to", help="Conversations, preference pairs, or a table of all rollouts.")]
 Output = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where the examples go.")]
-MinReward = Annotated[float, typer.Option("--min-reward", metavar="R", help="sft: only rollouts as good as this.")]
+
+
+def _number(value: float) -> float:
+    if math.isnan(value):
+        raise typer.BadParameter("it must be a number")
+    return value
+
+
+MinReward = Annotated[
+    float,
+    typer.Option("--min-reward", metavar="R", help="sft: only rollouts as good as this.", callback=_number),
+]
 Margin = Annotated[
     float, typer.Option("--margin", metavar="R", min=0, help="dpo: best and worst at least so far apart.")
 ]

@@ -31,16 +31,33 @@ def rollout_to_conversation(rollout: Recorded, arguments: ArgumentForm = "text")
     if not isinstance(params, dict) or not isinstance(response, dict):
         lacking = "response" if isinstance(params, dict) else PARAMS
         raise UserError(f"{rollout.where}: {lacking}: is missing, so there is no conversation")
+    output = response.get("output") or []
+    if not isinstance(output, list):
+        raise _unsayable(rollout, "response.output: is no list")
     asked = {name: params[name] for name in ("instructions", "tools") if params.get(name)}
-    try:
-        prompt = responses_to_chat({**asked, "input": input_items(params.get("input"))})
-        answer = responses_to_chat({"input": response.get("output") or []})
-    except RolloutError as error:
-        raise UserError(f"{rollout.where}: {error.message}", "add --skip-bad-rows to leave such rollouts out") from None
+    prompt = _to_chat({**asked, "input": input_items(params.get("input"))}, rollout, f"{PARAMS}.input")
+    answer = _to_chat({"input": output}, rollout, "response.output")
     if not answer["messages"]:
-        raise UserError(f"{rollout.where}: response.output: is empty", "add --skip-bad-rows to leave such rollouts out")
+        raise _unsayable(rollout, "response.output: is empty")
     tools: list[Item] = prompt.get("tools") or []
     return Conversation(_plain(prompt["messages"], arguments), _plain(answer["messages"], arguments), tools)
+
+
+def _to_chat(request: dict[str, Any], rollout: Recorded, place: str) -> dict[str, Any]:
+    """`place`: where the line has what is the request's input."""
+    try:
+        return responses_to_chat(request)
+    except RolloutError as error:
+        message = error.message
+        if message.startswith("input["):
+            message = place + message.removeprefix("input")
+        elif message.startswith("tools["):
+            message = f"{PARAMS}.{message}"
+        raise _unsayable(rollout, message) from None
+
+
+def _unsayable(rollout: Recorded, what: str) -> UserError:
+    return UserError(f"{rollout.where}: {what}", "add --skip-bad-rows to leave such rollouts out")
 
 
 def _plain(messages: list[Item], arguments: ArgumentForm) -> list[Item]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ def export(path: Path, form: Form, folder: Path, **options: Any) -> tuple[Export
     return exported, [orjson.loads(line) for line in output.read_bytes().splitlines()]
 
 
-def with_output(attempt: tuple[bytes, bytes], output: list[dict[str, Any]], **params: Any) -> tuple[bytes, bytes]:
+def with_output(attempt: tuple[bytes, bytes], output: Any, **params: Any) -> tuple[bytes, bytes]:
     fields = orjson.loads(attempt[1])
     fields["response"]["output"] = output
     fields["responses_create_params"] |= params
@@ -183,6 +184,28 @@ def test_a_rollout_that_no_chat_can_say_is_named_or_left_out_and_listed(tmp_path
     exported, examples = export(paths.rollouts, "sft", tmp_path, skip_bad_rows=True)
     assert len(examples) == 1
     assert [line.partition(": ")[0] for line in exported.left_out] == [f"{paths.rollouts}:{n}" for n in (2, 3)]
+
+
+IMAGE = {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_image"}]}
+
+
+@pytest.mark.parametrize(
+    ("given", "params", "place"),
+    [
+        ([{"type": "message", "role": "assistant", "content": "a"}, IMAGE], {}, "response.output[1].output[0]: "),
+        ([{"type": "computer_call"}], {}, "response.output[0]: "),
+        ([7], {}, "response.output[0] is not an object"),
+        ("a", {}, "response.output: is no list"),
+        ([], {"input": [IMAGE]}, "responses_create_params.input[0].output[0]: "),
+        ([], {"tools": [{"type": "web_search"}]}, "responses_create_params.tools[0]: "),
+    ],
+)
+def test_an_item_that_no_chat_can_say_is_named_by_its_place_in_the_line(
+    given: Any, params: dict[str, Any], place: str
+) -> None:
+    rollout = parse_rollout(with_output(ran(0), given, **params)[1], "x.jsonl:1")
+    with pytest.raises(UserError, match=rf"^x\.jsonl:1: {re.escape(place)}"):
+        rollout_to_conversation(rollout)
 
 
 def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
