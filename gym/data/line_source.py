@@ -7,6 +7,7 @@ import glob
 import gzip
 import hashlib
 import io
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -18,12 +19,15 @@ import orjson
 from gym.data.file_kinds import GZIP, LONGEST_MAGIC, ZSTD, check_lines, check_packed, named_kind, open_lines
 from gym.data.zstd import large_window_hint, open_zstd
 from gym.errors import UserError
+from gym.wire.deep_values import UNWRITABLE
+from gym.wire.json_text import write_any_json
 
 STDIN = "-"
 _BOM = b"\xef\xbb\xbf"
 _BUFFER = 1 << 20
 _LONGEST = 256 << 20  # bytes of a line: a packed file of a few kilobytes may be one that fills the memory
 _WHOLE = 64 << 20  # files up to here are digested whole; of larger ones
+_NO_NUMBERS = (b"null", b"NaN", b"Infinity")  # one writer turns them into null, the other into words
 _SAMPLES, _SAMPLE = 512, 64 << 10  # 32 MB, evenly spread: a start must not wait for a disk
 
 
@@ -113,11 +117,36 @@ def row_to_line(row: object, name: str, number: int) -> Line:
     if isinstance(row, str):
         row = row.encode()
     try:
-        raw = row if isinstance(row, bytes) else orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS)
-    except orjson.JSONEncodeError as error:
-        hint = "a row holds texts, numbers, booleans, lists and dicts"
+        raw = row if isinstance(row, bytes) else _write_row(row)
+    except UNWRITABLE as error:
+        hint = "a row holds texts, numbers, booleans, lists and dicts; None is null"
         raise UserError(f"{name}:{number}: the row cannot be written as JSON: {error}", hint) from None
     return Line(raw.strip(), name, number)
+
+
+def _write_row(row: object) -> bytes:
+    """Integers of any size, as in a file; what JSON has no number for is a `ValueError`."""
+    try:
+        raw = orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS)
+    except orjson.JSONEncodeError as error:
+        if "64-bit" not in str(error):
+            raise
+        raw = write_any_json(row)
+    if any(word in raw for word in _NO_NUMBERS):
+        _check_numbers(row)
+    return raw
+
+
+def _check_numbers(row: object) -> None:
+    rest = [row]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, dict):
+            rest.extend(one.values())
+        elif isinstance(one, list | tuple):
+            rest.extend(one)
+        elif isinstance(one, float) and not math.isfinite(one):
+            raise ValueError(f"it holds {one}, which is no JSON number")
 
 
 def _expand(pattern: str) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gym.collect import AttemptOptions
-from gym.data.line_source import expand_inputs, read_lines
+from gym.data.line_source import Line, expand_inputs, read_lines
 from gym.data.row_parsing import PARAMS, BadLine, parse_row
 from gym.errors import ConfigError, InfraError, UserError
 from gym.trainers.group_options import GroupOptions
@@ -38,9 +38,15 @@ class ReadRollout(NamedTuple):
 def read_prompts(path: str | Path) -> list[dict[str, str]]:
     """For `Dataset.from_list`: the rows of JSONL files, each as the text of a prompt. TRL gives nothing else back."""
     try:
-        return [{"prompt": json.dumps(parse_row(line))} for line in read_lines(expand_inputs([str(path)]))]
+        return [{"prompt": _checked_text(line)} for line in read_lines(expand_inputs([str(path)]))]
     except BadLine as bad:
         raise ConfigError([bad.problem]) from None
+
+
+def _checked_text(line: Line) -> str:
+    """As it stands in the file: so its integers keep their digits, however large they are."""
+    parse_row(line)
+    return line.raw.decode()
 
 
 def make_rollout_func(

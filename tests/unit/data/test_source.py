@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import errno
 import gzip
+import json
 import lzma
 import os
 import re
@@ -217,3 +218,16 @@ def test_a_frame_of_zstd_with_a_large_window_is_not_called_damaged(tmp_path: Pat
     [block] = read_blocks((str(path),), 1 << 20)
     assert block.problem is not None
     assert f"zstd -d --long=31 {path}" in block.problem.hint
+
+
+def test_a_programs_row_keeps_integers_of_any_size_as_a_file_does() -> None:
+    line = row_to_line({"x": 2**70, 1: [-(2**64), None, 1.5]}, "rows", 1)
+    assert json.loads(line.raw) == {"x": 2**70, "1": [-(2**64), None, 1.5]}
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("beside", [1, 2**70])
+def test_a_programs_row_with_what_is_no_json_number_is_refused(number: float, beside: int) -> None:
+    with pytest.raises(UserError, match=r"^rows:7: the row cannot be written as JSON: it holds -?(nan|inf)"):
+        row_to_line({"question": [{"n": beside}, (None, number)]}, "rows", 7)
+    assert row_to_line({"question": "NaN, null"}, "rows", 7).raw == b'{"question":"NaN, null"}'

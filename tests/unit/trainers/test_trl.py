@@ -145,3 +145,11 @@ def test_prompts_are_the_rows_of_files(tmp_path: Path) -> None:
     file.write_text(f'{json.dumps(row)}\n{{"expected_answer": "A"}}\n')
     with pytest.raises(ConfigError, match=r"rows\.jsonl:2: responses_create_params"):
         read_prompts(file)
+
+
+def test_large_integers_of_a_row_keep_their_digits_on_the_way(agent: FakeAgent, tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps({**json.loads(prompt("large", call([1], [2]))), "id": 10**29 + 7}) + "\n")
+    (one,) = read_prompts(file)
+    assert json.loads(one["prompt"])["id"] == 10**29 + 7
+    assert roll_out(agent, [one["prompt"]])["env_reward"] == [1.0]

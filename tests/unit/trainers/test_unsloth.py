@@ -91,7 +91,7 @@ async def test_an_environment_that_is_away_is_no_reward_of_zero() -> None:
 
 def test_questions_are_the_messages_of_rows(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
-    plain = {"responses_create_params": {"input": "Say B."}}
+    plain = {"responses_create_params": {"input": "Say B."}, "id": 10**29 + 7}
     file.write_text(f"{json.dumps(ROW)}\n{json.dumps(plain)}\n")
     found = read_questions(file)
     assert [one["prompt"][0]["content"] for one in found] == ["Say A.", "Say B."]
