@@ -16,8 +16,18 @@ from gym.cli.unhealthy import none_unhealthy, unhealthy_in, with_unhealthy
 from gym.collect import CollectOptions, OnEvent, Summary, run_collection
 from gym.collect.log_to import RunLogs, check_loggers
 from gym.collect.queue.queue_options import QueueOptions
+from gym.data.whole_files import refuse_other_form
 
-__all__ = ["CollectOptions", "check_loggers", "find_rows", "parse_params", "parse_shard", "read_token", "router_of"]
+__all__ = [
+    "CollectOptions",
+    "check_loggers",
+    "find_rows",
+    "parse_params",
+    "parse_shard",
+    "read_token",
+    "refuse_other_form",
+    "router_of",
+]
 
 
 def read_queue(queue: str, name: str, lease: float) -> QueueOptions | None:

@@ -11,6 +11,8 @@ from typing import BinaryIO
 
 from gym.errors import UserError
 
+_PACKED = (".gz", ".zst", ".zstd", ".bz2", ".xz")
+
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
@@ -67,6 +69,17 @@ def refuse_inputs(outputs: Iterable[Path], inputs: Iterable[str]) -> None:
     for given in inputs:
         if any(Path(given).exists() and path.samefile(given) for path in there):
             raise UserError(f"{given} would be read and written", "name another output with -o")
+
+
+def refuse_other_form(path: Path, *, table: bool = False) -> None:
+    """A name that says what the file is not: what is written is JSON lines, or a Parquet table, and never packed."""
+    name = path.name.lower()
+    if packed := next((end for end in _PACKED if name.endswith(end)), ""):
+        raise UserError(f"{path}: the file is written unpacked", f"give a name without {packed}, pack it afterwards")
+    if table and name.endswith((".jsonl", ".json")):
+        raise UserError(f"{path}: the file is a Parquet table, not JSON", "give a name that ends with .parquet")
+    if not table and name.endswith(".parquet"):
+        raise UserError(f"{path}: the file is JSON lines, not a Parquet table", "give a name that ends with .jsonl")
 
 
 def _lock(file: BinaryIO, path: Path) -> None:

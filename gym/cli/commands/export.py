@@ -13,6 +13,7 @@ from gym.cli.study_options import MAX_SHOWN, Rollouts
 from gym.collect.study.chats import ArgumentForm
 from gym.collect.study.recorded import find_rollouts
 from gym.collect.study.training_data import Exported, ExportOptions, Form, export_rollouts
+from gym.data.whole_files import refuse_other_form
 
 To = Annotated[Form, typer.Option("--to", help="Conversations, preference pairs, or a table of all rollouts.")]
 Output = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where the examples go.")]
@@ -48,6 +49,7 @@ def command(
     arguments: Arguments = "object",
 ) -> int:
     """Write training data: gym export X.jsonl --to sft -o sft.jsonl."""
+    refuse_other_form(output, table=to == "parquet")
     options = ExportOptions(
         form=to,
         output=output,

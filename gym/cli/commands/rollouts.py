@@ -104,6 +104,7 @@ def command(
     """Collect verified rollouts: gym rollouts mcqa -o mcqa.jsonl --repeats 4."""
     from gym.cli import collecting  # noqa: PLC0415  (a collector: 0.3 s of CPU, and the help needs none)
 
+    collecting.refuse_other_form(output)
     collecting.check_loggers(log_to or [])
     inputs, agent = collecting.find_rows(named or [], rows or [], agent, split, configs)
     options = collecting.CollectOptions(

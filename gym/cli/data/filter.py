@@ -17,7 +17,7 @@ from gym.collect.study.recorded import find_rollouts
 from gym.collect.task_reader import mask_row, secret_of
 from gym.data.line_source import expand_inputs, read_lines
 from gym.data.rates import Filtered, filter_rows, parse_range, sum_rates
-from gym.data.whole_files import refuse_inputs
+from gym.data.whole_files import refuse_inputs, refuse_other_form
 from gym.errors import UserError
 
 By = Annotated[list[Path], typer.Option("--by", metavar="X.jsonl", help="What gym rollouts -o wrote; may be repeated.")]
@@ -38,6 +38,7 @@ def command(
     """Keep the rows whose pass rate lies between: gym data filter rows.jsonl --by X.jsonl -o kept.jsonl."""
     between = parse_range(pass_rate)
     inputs, paths = expand_inputs(files), [find_rollouts(one).rollouts for one in by]
+    refuse_other_form(output)
     refuse_inputs([output], [*inputs, *map(str, paths)])
     failures = Failures()
     rates = sum_rates(one for path in paths for one in read_scored(path, failures))

@@ -11,7 +11,7 @@ from gym.cli import console
 from gym.cli.data.common import Files, Output
 from gym.data.line_source import expand_inputs, read_lines
 from gym.data.prompts import read_prompt, render_rows
-from gym.data.whole_files import refuse_inputs, whole_file
+from gym.data.whole_files import refuse_inputs, refuse_other_form, whole_file
 from gym.wire.json_text import write_json
 
 PromptFile = Annotated[Path, typer.Option("--prompt", metavar="FILE", help="YAML: user and, if wanted, system.")]
@@ -22,6 +22,7 @@ def command(files: Files, prompt: PromptFile, output: Output, replace: Replace =
     """Put a prompt template onto rows: gym data render raw.jsonl --prompt prompt.yaml -o train.jsonl."""
     inputs = expand_inputs(files)
     template = read_prompt(prompt)
+    refuse_other_form(output)
     refuse_inputs([output], inputs)
     for key in template.unused:
         console.note(f"{prompt}: {key} is not used: a prompt has user and system", style="yellow")

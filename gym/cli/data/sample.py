@@ -10,7 +10,7 @@ from gym.cli import console
 from gym.cli.data.common import Files, Output, Seed
 from gym.data.line_source import expand_inputs
 from gym.data.sampling import sample_rows
-from gym.data.whole_files import refuse_inputs, whole_file
+from gym.data.whole_files import refuse_inputs, refuse_other_form, whole_file
 
 Count = Annotated[int, typer.Option("-n", "--count", metavar="N", min=1, help="How many rows.")]
 
@@ -18,6 +18,7 @@ Count = Annotated[int, typer.Option("-n", "--count", metavar="N", min=1, help="H
 def command(files: Files, count: Count, output: Output, seed: Seed = 0) -> int:
     """Take N random rows, in their order: gym data sample train.jsonl -n 100 -o some.jsonl."""
     inputs = expand_inputs(files)
+    refuse_other_form(output)
     refuse_inputs([output], inputs)
     with whole_file(output) as file:
         for line in sample_rows(inputs, count, seed=seed):
