@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 from gym.cli import console
-from gym.cli.data.download import describe_received
+from gym.cli.data.download import describe_received, note_rows
 from gym.cli.stack_request import load_named
 from gym.config import search_roots
 from gym.data.data_sets import Listed, Split, list_data_sets
@@ -57,6 +57,7 @@ def _find_file(listed: Listed, settings: dict[str, object]) -> Path:
         with console.busy(f"Fetching {data.name} for {listed.instance.name}"):
             got = fetch(listed, place, settings)
         path = got.path
+        note_rows(got)
         console.note(f"{listed.instance.name}: {data.type} rows, {licence}: {describe_received(got)}")
     else:
         console.note(f"{listed.instance.name}: {data.type} rows, {licence}: {path}")

@@ -29,6 +29,7 @@ class HubSource(OpenModel):
     repo_id: str
     artifact_fpath: str | None = None
     revision: str | None = None
+    config_name: str | None = None  # of several that its card has
 
 
 class RegistrySource(OpenModel):

@@ -16,6 +16,7 @@ from gym.errors import UserError
 ENDING: Final = "_metrics"
 CONFLICT: Final = "_conflict"
 _DROPPED = frozenset({"Median"})  # version 0.1 had it among the five figures
+_ONLY_GIVEN = frozenset({"revision", "config_name"})
 _PACKED = (".gz", ".zst", ".zstd")
 
 
@@ -113,7 +114,6 @@ def _header(data: DataSet) -> dict[str, Any]:
 
 
 def _older(source: HubSource | RegistrySource) -> dict[str, Any]:
-    """Blocks under the older keys have no `type`; a revision only where one is given."""
-    return {
-        key: value for key, value in source.model_dump(exclude={"type"}).items() if (key, value) != ("revision", None)
-    }
+    """Blocks under the older keys have no `type`; a revision or configuration only where one is given."""
+    found = source.model_dump(exclude={"type"})
+    return {key: value for key, value in found.items() if value is not None or key not in _ONLY_GIVEN}

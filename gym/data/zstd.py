@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import importlib
 from contextlib import suppress
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, Final, cast
 
 from gym.errors import UserError
 from gym.programs import install_command
 
+ZSTD: Final = (".zst", ".zstd")
+
 
 def open_zstd(file: str) -> BinaryIO:
     """Reading past the point where the file was cut raises EOFError."""
+    return cast(BinaryIO, need_zstd(file).open(file, "rb"))
+
+
+def need_zstd(file: str) -> Any:
     for name in ("compression.zstd", "backports.zstd"):
         with suppress(ImportError):
-            return cast(BinaryIO, importlib.import_module(name).open(file, "rb"))
+            return importlib.import_module(name)
     raise UserError(
         f"{file} is compressed with zstd, and this Python has no zstd",
         f"{install_command('backports.zstd')}, or unzstd it",

@@ -91,6 +91,20 @@ def test_a_data_set_goes_to_a_hub_and_comes_back(hub: Hub, folder: Path) -> None
     assert TOKEN not in "".join(one.stdout + one.stderr for one in (up, again, listed, down, asked, gone))
 
 
+def test_one_of_several_configurations_is_chosen_and_one_without_rows_says_so(hub: Hub, folder: Path) -> None:
+    configs = b"[{config_name: a, data_files: a.jsonl}, {config_name: b, data_files: b.jsonl}]"
+    hub.add("us/mcqa", {"README.md": b"---\nconfigs: %s\n---\n" % configs, "a.jsonl": ROWS, "b.jsonl": b"\n"})
+    words = ("data", "download", "us/mcqa", "--split", "train", "-o", "got.jsonl")
+    refused = gym(*words, cwd=folder, env=hub.environ)
+    assert (refused.returncode, "--config NAME" in refused.stderr) == (1, True)
+    down = gym(*words, "--config", "a", cwd=folder, env=hub.environ)
+    assert (down.returncode, down.stderr, (folder / "got.jsonl").read_bytes()) == (0, "", ROWS)
+    empty = gym(*words, "--config", "b", cwd=folder, env=hub.environ)
+    assert (empty.returncode, empty.stderr) == (0, "got.jsonl: it has no rows\n")
+    refused = gym("data", "download", "us/mcqa", "a.jsonl", "--config", "a", cwd=folder, env=hub.environ)
+    assert "--config chooses among the rows of a split" in refused.stderr
+
+
 @pytest.mark.parametrize(("answer", "left"), [("n", 1), ("y", 0)])
 def test_removing_asks_on_a_terminal(hub: Hub, folder: Path, answer: str, left: int) -> None:
     hub.add("us/mcqa", {"train.jsonl": ROWS})

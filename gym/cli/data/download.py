@@ -16,6 +16,7 @@ from gym.errors import UserError
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="A file in it; or give --split.")]
 Split = Annotated[str, typer.Option("--split", metavar="SPLIT", help="The rows of a split, as JSONL: train, ...")]
+Config = Annotated[str, typer.Option("--config", metavar="NAME", help="Of several configurations on a hub: this one.")]
 Output = Annotated[str, typer.Option("-o", "--output", metavar="FILE|DIR/", help="Default: its name, here.")]
 CHECKS = {"sha256": "sha256 checked", "git": "git checksum checked", "size": "size checked", "": "not checked"}
 
@@ -24,6 +25,7 @@ def command(
     address: AddressText,
     file: File = "",
     split: Split = "",
+    config: Config = "",
     output: Output = "",
     settings: Settings = None,
     as_json: AsJson = False,
@@ -32,17 +34,26 @@ def command(
     parsed = parse_address(address)
     if bool(file) == bool(split) and parsed.registry == "huggingface":
         raise UserError("Which rows? Give a file or --split, not both", f"Look: gym data ls {parsed}")
+    if config and not split:
+        raise UserError("--config chooses among the rows of a split", "Add --split, or leave --config out.")
     registry = open_registry(parsed.registry, read_registry_access(settings))
     place = place_of(output, file, split, parsed)
     if file:
         check_kept_name(file, place.name)
     with console.busy(f"Fetching {parsed}"):
-        got = registry.download(parsed, place, file=file, split=split)
+        got = registry.download(parsed, place, file=file, split=split, config=config)
     if as_json:
         console.show_json(asdict(got))
         return 0
+    note_rows(got)
     console.show(describe_received(got))
     return 0
+
+
+def note_rows(got: Received) -> None:
+    """What is to be known of the rows that came."""
+    for note in got.notes:
+        console.note(f"{got.path}: {note}", style="yellow")
 
 
 def describe_received(got: Received) -> str:

@@ -11,6 +11,7 @@ import typer
 
 from gym.cli import console
 from gym.cli.data.data_arguments import row_servers
+from gym.cli.data.download import note_rows
 from gym.cli.options import AsJson, ConfigFiles, Items
 from gym.cli.stack_request import load_named
 from gym.config import StackConfig, search_roots
@@ -105,7 +106,7 @@ def _fetched(stack: StackConfig, prefer: RegistryName) -> Fetch:
     def bring(listed: Listed) -> Path:
         place = choose_place(listed, search_roots(Path.cwd(), os.environ), Path.cwd())
         console.note(f"fetching {listed.data.name} to {place}")
-        fetch(listed, place, stack.settings, prefer)
+        note_rows(fetch(listed, place, stack.settings, prefer))
         return place
 
     return bring

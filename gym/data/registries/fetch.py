@@ -47,8 +47,8 @@ def fetch(
         registry = open_registry(source.type, read_access(settings, environ), retries)
         if isinstance(source, HubSource):
             address = RegistryAddress("huggingface", source.repo_id, source.revision or "")
-            file, split = source.artifact_fpath or "", listed.data.type
-            return registry.download(address, destination, file=file, split=split)
+            file, split, config = source.artifact_fpath or "", listed.data.type, source.config_name or ""
+            return registry.download(address, destination, file=file, split=split, config=config)
         address = RegistryAddress("gitlab", source.dataset_name, source.version)
         return registry.download(address, destination, file=source.artifact_fpath)
     except UserError as error:

@@ -8,30 +8,31 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from gym.config import redact_text
-from gym.data.line_source import open_input
 from gym.data.registries.access import Access
 from gym.data.registries.address import RegistryAddress, need_repo
 from gym.data.registries.download_lock import alone_with
+from gym.data.registries.hub_card import name_of_config
 from gym.data.registries.hub_upload import upload_file
-from gym.data.registries.parquet import need_pyarrow, write_rows
+from gym.data.registries.joining import NO_ROWS, join_parts, need_readers
 from gym.data.registries.registry_protocol import Received, RegistryEntry, Stored, UploadOptions
 from gym.data.registries.replies import BUSY, refusal, wait_asked
-from gym.data.registries.splits import PARQUET, files_of_split, list_splits
+from gym.data.registries.splits import CopyOfSplit, files_of_split, find_copy, list_splits
 from gym.data.registries.transfer import Remote, Retries, fetch_file
-from gym.data.whole_files import whole_file
 from gym.errors import GymError, InfraError, UserError
 from gym.programs import install_command
 
 KIND: Final = "dataset"
-MAX_UNPACKED, MAX_RATIO = 1 << 30, 200  # so much whatever the size of a file is, and beyond it so many times that
 CONVERTED: Final = "refs/convert/parquet"  # where the hub itself puts a parquet copy
 _OUTSIDE: Final = frozenset({"httpx", "httpx2", "httpcore", "httpcore2", "requests", "urllib3"})
+_PARTIAL: Final = "these are only the first rows: the hub's own parquet copy is a part of what is very large"
 _CARD: Final = "README.md"
 _CARD_BYTES: Final = 1 << 20
+_SHORT: Final = 1 << 10  # bytes of what may be blank
 
 
 class Hub:
@@ -53,18 +54,23 @@ class Hub:
         found = self.call(f"hf:{author}", lambda: list(self._api.list_datasets(author=author)))
         return tuple(RegistryEntry("data set", f"hf:{one.id}", note="private" if one.private else "") for one in found)
 
-    def download(self, address: RegistryAddress, destination: Path, *, file: str = "", split: str = "") -> Received:
+    def download(
+        self, address: RegistryAddress, destination: Path, *, file: str = "", split: str = "", config: str = ""
+    ) -> Received:
         need_repo(address)
         if file:
             return self._fetch(address, file, destination)
         names = [one.path for one in self._tree(address)]
         card = self._read_card(address) if _CARD in names else ""
-        found = files_of_split(names, split, card)
-        if not found:
-            address, found = self._converted(address, split) or self._no_split(address, split, names, card)
-        if len(found) == 1 and found[0].endswith(".jsonl"):
-            return self._fetch(address, found[0], destination)
-        return self._join(address, found, destination)
+        with _about(address):
+            found = files_of_split(names, split, card, config)
+        if found:
+            return self._take(address, found, destination)
+        copy = self._find_copy(address, split, name_of_config(card, config))
+        if not copy.files:
+            raise _no_split(address, split, names, list_splits(names, card, config) or copy.splits)
+        got = self._take(_copy_of(address), copy.files, destination)
+        return replace(got, notes=(*got.notes, _PARTIAL)) if copy.is_partial else got
 
     def upload(self, address: RegistryAddress, source: Path, change: UploadOptions) -> Stored:
         with self._no_progress_bars():
@@ -175,40 +181,37 @@ class Hub:
             path = self._fetch(address, _CARD, Path(folder) / _CARD).path
             return path.read_text("utf-8", errors="replace")
 
-    def _converted(self, address: RegistryAddress, split: str) -> tuple[RegistryAddress, tuple[str, ...]] | None:
-        if address.version:
-            return None
-        other = RegistryAddress("huggingface", address.name, CONVERTED)
+    def _find_copy(self, address: RegistryAddress, split: str, config: str) -> CopyOfSplit:
+        """Where a data set has no lines and no parquet, the hub's own copy may have it."""
         try:
-            found = files_of_split([one.path for one in self._tree(other)], split)
+            names = [] if address.version else [one.path for one in self._tree(_copy_of(address))]
         except UserError:
-            return None  # there is no such copy
-        return (other, found) if found else None
+            names = []  # there is no such copy
+        with _about(address):
+            return find_copy(names, split, config)
 
-    def _no_split(self, address: RegistryAddress, split: str, names: list[str], card: str) -> NoReturn:
-        splits, files = list_splits(names, card), ", ".join(names[:10]) or "none"
-        have = f"it has {', '.join(splits)}" if splits else f"none is known by its files' names ({files})"
-        raise UserError(
-            f"{address} has no split {split!r}: {have}", f"Name a file instead: gym data download {address} FILE"
-        )
+    def _take(self, address: RegistryAddress, files: tuple[str, ...], destination: Path) -> Received:
+        if len(files) > 1 or not files[0].endswith(".jsonl"):
+            return self._join(address, files, destination)
+        got = self._fetch(address, files[0], destination)
+        has_rows = got.size > _SHORT or got.path.read_bytes().strip()
+        return got if has_rows else replace(got, notes=(NO_ROWS,))
 
     def _join(self, address: RegistryAddress, files: tuple[str, ...], destination: Path) -> Received:
-        """Parts in their order as one file of JSON lines; the parts stay beside until it is whole."""
-        if files[0].endswith(PARQUET):
-            need_pyarrow()  # before anything large is fetched
+        """Parts in their order as one file of JSON lines; a fetch that failed leaves them for the next command."""
+        need_readers(files)
         with alone_with(destination):
             beside = destination.with_name(f".{destination.name}.parts")
             parts = [self._fetch(address, file, beside / file.replace("/", "--")) for file in files]
             replaced = destination.exists()
-            with whole_file(destination) as out:
-                if files[0].endswith(PARQUET):
-                    write_rows([part.path for part in parts], out)
-                else:
-                    for part in parts:
-                        _copy_lines(part.path, out)
+            try:
+                notes = join_parts(parts, destination)
+            except GymError:  # they are what the hub has: to fetch them again would change nothing
+                shutil.rmtree(beside)
+                raise
             shutil.rmtree(beside)
         source = f"{parts[0].source}" + (f" and {len(parts) - 1} more" if len(parts) > 1 else "")
-        return Received(destination, source, destination.stat().st_size, parts[0].verified, replaced)
+        return Received(destination, source, destination.stat().st_size, parts[0].verified, replaced, notes)
 
 
 def _load() -> Any:
@@ -220,19 +223,24 @@ def _load() -> Any:
         ) from None
 
 
-def _copy_lines(path: Path, out: Any) -> None:
-    """A packed file unpacks to a disk full of one letter: what packs better than any data is refused."""
-    last, room = b"\n", MAX_UNPACKED + MAX_RATIO * path.stat().st_size
-    with open_input(str(path)) as stream:
-        while chunk := stream.read(1 << 20):
-            room -= len(chunk)
-            if room < 0:
-                what = f"{path.name} unpacks to more than {MAX_RATIO} times its size: no data set packs so well"
-                raise UserError(what, "look at it; to take it as it is, unpack it yourself")
-            out.write(chunk)
-            last = chunk[-1:]
-    if last != b"\n":
-        out.write(b"\n")
+@contextmanager
+def _about(address: RegistryAddress) -> Iterator[None]:
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{address}: {error.what}", error.hint) from None
+
+
+def _copy_of(address: RegistryAddress) -> RegistryAddress:
+    return RegistryAddress("huggingface", address.name, CONVERTED)
+
+
+def _no_split(address: RegistryAddress, split: str, names: list[str], splits: tuple[str, ...]) -> UserError:
+    files = ", ".join(names[:10]) or "none"
+    have = f"it has {', '.join(splits)}" if splits else f"none is known by its files' names ({files})"
+    return UserError(
+        f"{address} has no split {split!r}: {have}", f"Name a file instead: gym data download {address} FILE"
+    )
 
 
 def _unwrapped(ask: Callable[[], Any]) -> Any:

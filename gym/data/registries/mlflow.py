@@ -54,7 +54,11 @@ class ModelRegistry:
             for one in files
         )
 
-    def download(self, address: RegistryAddress, destination: Path, *, file: str = "", split: str = "") -> Received:
+    def download(
+        self, address: RegistryAddress, destination: Path, *, file: str = "", split: str = "", config: str = ""
+    ) -> Received:
+        if config:
+            raise UserError(f"{address}: a version here has no configurations", "Leave --config out.")
         if not file:
             file = self._file_of_split(address, self._run(need_version(address)), split)
         return fetch_file(self.remote(address, file), destination, self._retries)

@@ -2,60 +2,53 @@
 
 from __future__ import annotations
 
-import base64
 import importlib
-from collections.abc import Iterable
-from decimal import Decimal
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
 
+from gym.data.registries.arrow_values import ArrowValues, text_to_json
 from gym.data.row_parsing import AGENT_REF, PARAMS
 from gym.errors import InfraError, UserError
 from gym.programs import install_command
 
 _BATCH = 1000
-_OBJECTS = (PARAMS, AGENT_REF)
 
 
-def write_rows(files: Iterable[Path], out: BinaryIO) -> int:
-    """A batch in memory at a time. How many rows there were."""
-    parquet, count = need_pyarrow(), 0
-    for path in files:
-        try:
-            with parquet.ParquetFile(path) as table:
-                for batch in table.iter_batches(batch_size=_BATCH):
-                    for row in batch.to_pylist():
-                        out.write(orjson.dumps(clean_row(row), default=_to_json, option=orjson.OPT_APPEND_NEWLINE))
-                        count += 1
-        except (ValueError, OSError) as error:  # pyarrow's own errors derive from these
-            raise InfraError(f"{path.name} is not a parquet file that can be read: {error}") from error
-    return count
+@dataclass(frozen=True)
+class WrittenRows:
+    """How many rows there were, and how many numbers of them are null because JSON has no word for them."""
+
+    rows: int
+    not_finite: int = 0
 
 
-def clean_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Parquet gives every item of a list all fields that any item has, as null; objects may be stored as text."""
-    cleaned = dict(row)
-    for key in _OBJECTS:
-        value = cleaned.get(key)
-        if isinstance(value, str) and value.lstrip().startswith("{"):
-            value = orjson.loads(value)
-        if key in cleaned:
-            cleaned[key] = _without_nulls(value)
-    return cleaned
+def write_rows(path: Path, out: BinaryIO, name: str = "") -> WrittenRows:
+    """A batch in memory at a time; `name` is what errors call the file."""
+    parquet, name, count = need_pyarrow(), name or path.name, 0
+    values = ArrowValues()
+    for batch in _read_batches(parquet, values, path, name):
+        columns = [_read_column(values, batch, place, name, count) for place in range(batch.num_columns)]
+        for row in zip(*columns, strict=True) if columns else ():
+            filled = dict(zip(batch.schema.names, row, strict=True))
+            out.write(orjson.dumps(filled, default=str, option=orjson.OPT_APPEND_NEWLINE))
+        count += batch.num_rows
+    return WrittenRows(count, values.not_finite)
 
 
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
-    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
-
-
-def _to_json(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    return float(value) if isinstance(value, Decimal) else str(value)
+def objects_of_texts(column: str, values: list[Any], name: str, before: int = 0) -> list[Any]:
+    """Objects may be stored as JSON text, which then is taken as it is; `before` rows stand above the first value."""
+    found = list(values)
+    for number, value in enumerate(values, before + 1):
+        if isinstance(value, str) and (column == PARAMS or value.lstrip().startswith("{")):
+            try:
+                found[number - before - 1] = text_to_json(value)
+            except ValueError as error:
+                raise UserError(f"{name}: row {number}: {column} is a text that is no JSON: {error}", _HINT) from None
+    return found
 
 
 def need_pyarrow() -> Any:
@@ -65,3 +58,36 @@ def need_pyarrow() -> Any:
         raise UserError(
             "This split is stored as parquet, and pyarrow, which reads it, is not installed", install_command("pyarrow")
         ) from None
+
+
+_HINT = "mend it in the data set, or name another file"
+
+
+def _read_batches(parquet: Any, values: ArrowValues, path: Path, name: str) -> Iterator[Any]:
+    """What goes wrong while rows are written is not the file's, and passes by."""
+    known: tuple[type[Exception], ...] = (OSError, *values.errors)
+    try:
+        with parquet.ParquetFile(path) as table:
+            yield from table.iter_batches(batch_size=_BATCH)
+    except known as error:
+        hint = "the file is damaged: name another one, or upload it again"
+        raise InfraError(f"{name} is not a parquet file that can be read: {error}", hint) from error
+
+
+def _read_column(values: ArrowValues, batch: Any, place: int, name: str, before: int) -> list[Any]:
+    column, array = batch.schema.names[place], batch.column(place)
+    try:
+        found = values.read(array)
+    except values.errors as error:
+        row = before + 1 + _first_unreadable(values, array)
+        raise UserError(f"{name}: row {row}: {column} cannot be written as JSON: {error}", _HINT) from error
+    return objects_of_texts(column, found, name, before) if column in (PARAMS, AGENT_REF) else found
+
+
+def _first_unreadable(values: ArrowValues, array: Any) -> int:
+    for number in range(len(array)):
+        try:
+            values.read(array.slice(number, 1))
+        except values.errors:
+            return number
+    return 0

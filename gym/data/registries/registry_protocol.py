@@ -31,6 +31,7 @@ class Received:
     size: int
     verified: Verified
     replaced: bool = False  # another file lay there before
+    notes: tuple[str, ...] = ()  # what is to be known of its rows
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,10 @@ class Registry(Protocol):
     def entries(self, address: RegistryAddress) -> tuple[RegistryEntry, ...]:
         """What is directly below the address: data sets, versions or files."""
 
-    def download(self, address: RegistryAddress, destination: Path, *, file: str = "", split: str = "") -> Received:
-        """One file, or the rows of a split as JSONL. Whole and checked, or not there."""
+    def download(
+        self, address: RegistryAddress, destination: Path, *, file: str = "", split: str = "", config: str = ""
+    ) -> Received:
+        """One file, or the rows of a split (of a configuration) as JSONL. Whole and checked, or not there."""
 
     def upload(self, address: RegistryAddress, source: Path, change: UploadOptions) -> Stored: ...
 

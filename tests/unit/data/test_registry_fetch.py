@@ -54,6 +54,17 @@ def test_a_packed_file_is_not_kept_under_a_name_of_plain_lines(hub: Hub, tmp_pat
     assert not list(tmp_path.glob("*t.jsonl*"))
 
 
+def test_a_configuration_of_a_hub_is_named_beside_its_data_set(hub: Hub, tmp_path: Path) -> None:
+    configs = b"[{config_name: a, data_files: a.jsonl}, {config_name: b, data_files: b.jsonl}]"
+    hub.add("nvidia/work", {"README.md": b"---\nconfigs: %s\n---\n" % configs, "a.jsonl": ROWS, "b.jsonl": ROWS * 2})
+    settings = {"hf_endpoint": hub.url}
+    with pytest.raises(UserError, match=r"work_agent: train \(train\): hf:nvidia/work: it has several") as caught:
+        fetch(listed(huggingface_identifier=HUB), tmp_path / "t.jsonl", settings, environ={})
+    assert "`config_name: NAME` beside `repo_id`" in caught.value.hint
+    chosen = listed(huggingface_identifier={**HUB, "config_name": "b"})
+    assert fetch(chosen, tmp_path / "t.jsonl", settings, environ={}).path.read_bytes() == ROWS * 2
+
+
 def test_of_two_registries_the_preferred_one_is_asked(hub: Hub, registry: Registry, tmp_path: Path) -> None:
     hub.add("nvidia/work", {"train.jsonl": ROWS})
     (tmp_path / "train.jsonl").write_bytes(ROWS * 3)

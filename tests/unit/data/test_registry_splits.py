@@ -1,4 +1,4 @@
-"""Which files of a data set on a hub are a split, and rows that were kept as parquet."""
+"""Which files of a data set on a hub are a split."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import io
 import sys
 from pathlib import Path
 
-import orjson
 import pytest
 
-from gym.data.registries.parquet import clean_row, write_rows
+from gym.data.registries.parquet import write_rows
 from gym.data.registries.splits import files_of_split, list_splits
 from gym.errors import UserError
 from gym.programs import install_command
@@ -55,16 +54,8 @@ def test_a_card_that_says_nothing_changes_nothing(card: str) -> None:
     assert files_of_split(["train.jsonl"], "train", card) == ("train.jsonl",)
 
 
-def test_nulls_that_parquet_put_into_an_object_are_taken_out() -> None:
-    params = {"input": [{"role": "user", "name": None}], "tools": None}
-    row = {"responses_create_params": params, "expected_answer": None}
-    wanted = {"responses_create_params": {"input": [{"role": "user"}]}, "expected_answer": None}
-    assert clean_row(row) == wanted
-    assert clean_row({**row, "responses_create_params": orjson.dumps(params).decode()}) == wanted
-
-
 def test_without_pyarrow_the_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(UserError, match="parquet") as caught:
-        write_rows([Path("train.parquet")], io.BytesIO())
+        write_rows(Path("train.parquet"), io.BytesIO())
     assert caught.value.hint == install_command("pyarrow")
