@@ -7,12 +7,14 @@ import importlib
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
+from math import isfinite
 from typing import Any, Final
 
 import orjson
 
 from gym.wire.json_text import repair_body
 
+JSON_TYPE: Final = "arrow.json"
 _NULL: Final = orjson.Fragment(b"null")  # stays, where None in a struct is left out
 _LARGEST: Final = 1 << 63  # orjson writes integers below; larger ones are written as they are
 _NANO: Final = 1000  # of a microsecond, the least that Python's times have
@@ -35,8 +37,13 @@ class ArrowValues:
             (types.is_floating, self._read_floats),
             (types.is_decimal, lambda array: _each(array.to_pylist(), decimal_to_number)),
             (types.is_temporal, self._read_times),
-            (self._is_binary, lambda array: _each(array.to_pylist(), lambda value: base64.b64encode(value).decode())),
+            (_is_binary, lambda array: _each(array.to_pylist(), lambda value: base64.b64encode(value).decode())),
         ]
+
+    def can_read(self, schema: Any) -> bool:
+        """A pyarrow that does not know arrow.json would give texts."""
+        plain = schema.remove_metadata().to_string(truncate_metadata=False)
+        return hasattr(self._arrow, "json_") or JSON_TYPE not in plain
 
     def read(self, array: Any) -> list[Any]:
         """A value for each item of an Arrow array; None where it is null. Raises one of `errors`."""
@@ -49,7 +56,7 @@ class ArrowValues:
 
     def _read_extension(self, array: Any) -> list[Any]:
         """`datasets` stores objects that differ from row to row as the type arrow.json, at any depth."""
-        if array.type.extension_name == "arrow.json":
+        if array.type.extension_name == JSON_TYPE:
             return _each(array.storage.to_pylist(), text_to_json)
         return self.read(array.storage) if self._arrow.types.is_nested(array.storage.type) else list(array.to_pylist())
 
@@ -81,10 +88,11 @@ class ArrowValues:
         ]
 
     def _read_floats(self, array: Any) -> list[Any]:
-        finite = self._compute.is_finite(array.cast(self._arrow.float64())).to_pylist()
-        self.not_finite += finite.count(False)
-        values = array.to_pylist()
-        return [_NULL if one is False else value for one, value in zip(finite, values, strict=True)]
+        values = list(array.to_pylist())
+        finite = self._compute.is_finite(array.cast(self._arrow.float64()))
+        lost = len(array) - array.null_count - (self._compute.sum(finite).as_py() or 0)
+        self.not_finite += lost
+        return [_NULL if value is not None and not isfinite(value) else value for value in values] if lost else values
 
     def _read_times(self, array: Any) -> list[Any]:
         """Arrow's own times of nanoseconds are other ones with pandas than without."""
@@ -102,13 +110,6 @@ class ArrowValues:
         if self._arrow.types.is_timestamp(kind):
             return self._arrow.timestamp("us", kind.tz)
         return self._arrow.duration("us") if self._arrow.types.is_duration(kind) else self._arrow.time64("us")
-
-    def _is_binary(self, kind: Any) -> bool:
-        types = self._arrow.types
-        return any(
-            fits(kind)
-            for fits in (types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view)
-        )
 
 
 def text_to_json(text: str) -> orjson.Fragment:
@@ -138,6 +139,11 @@ def time_to_text(value: Any, nanoseconds: int = 0) -> str:
     text = value.isoformat(timespec="microseconds")
     end = text.index(".") + 7
     return f"{text[:end]}{nanoseconds:03}{text[end:]}"
+
+
+def _is_binary(kind: Any) -> bool:
+    """Of four kinds; not every pyarrow has a word for each."""
+    return "binary" in str(kind)
 
 
 def _each(values: list[Any], change: Callable[[Any], Any]) -> list[Any]:

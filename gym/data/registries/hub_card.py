@@ -73,10 +73,10 @@ def _read_configs(card: str) -> tuple[CardConfig, ...]:
 
 def _read_config(said: dict[str, Any]) -> CardConfig:
     name = str(said.get("config_name") or DEFAULT)
-    data_dir = said.get("data_dir")
+    data_dir = str(said.get("data_dir") or "").removeprefix("./").strip("/")
     return CardConfig(
         name,
-        "" if data_dir is None else str(data_dir).removeprefix("./").strip("/"),
+        "" if data_dir == "." else data_dir,
         tuple(_read_patterns(said.get("data_files")).items()),
         bool(said.get("default")) or name == DEFAULT,
     )

@@ -68,6 +68,9 @@ def _read_batches(parquet: Any, values: ArrowValues, path: Path, name: str) -> I
     known: tuple[type[Exception], ...] = (OSError, *values.errors)
     try:
         with parquet.ParquetFile(path) as table:
+            if not values.can_read(table.schema_arrow):
+                what = f"{name} has columns of JSON, which this pyarrow is too old to read"
+                raise UserError(what, install_command("pyarrow>=19"))
             yield from table.iter_batches(batch_size=_BATCH)
     except known as error:
         hint = "the file is damaged: name another one, or upload it again"

@@ -135,6 +135,8 @@ def test_what_is_not_there_is_reported(registry: Registry, rows: Path, out: Path
             client.download(address, out / "t.jsonl", file=file)
     with pytest.raises(UserError, match="404"):
         client.download(RegistryAddress("gitlab", "absent", "0.0.1"), out / "t.jsonl", file="train.jsonl")
+    with pytest.raises(UserError, match="no configurations"):
+        client.download(FIRST, out / "t.jsonl", split="train", config="main")
     with pytest.raises(UserError, match="which version"):
         client.download(RegistryAddress("gitlab", "mcqa"), out / "t.jsonl", file="train.jsonl")
     assert list(out.iterdir()) == []

@@ -77,6 +77,7 @@ def test_a_folder_of_a_configuration_is_where_its_files_are() -> None:
     assert files_of_split(files, "train", said, "extra") == ("extra/more/rows.jsonl", "extra/train.jsonl")
     assert files_of_split(files, "train", said, "plain") == ("plain/a.jsonl", "plain/b/c.jsonl")
     assert files_of_split(files, "validation", said, "plain") == ()
+    assert files_of_split(files, "train", card({"config_name": "all", "data_dir": "."})) == tuple(sorted(files[:2]))
 
 
 def test_of_several_configurations_one_is_chosen() -> None:

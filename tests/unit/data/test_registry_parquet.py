@@ -15,6 +15,7 @@ import pytest
 from gym.data.registries.arrow_values import decimal_to_number, text_to_json, time_to_text
 from gym.data.registries.parquet import WrittenRows, objects_of_texts, write_rows
 from gym.errors import GymError, InfraError, UserError
+from gym.programs import install_command
 
 PARAMS = "responses_create_params"
 BIG = 123456789012345678901234567890
@@ -58,6 +59,17 @@ def test_mixed_objects_come_back_as_objects_at_any_depth(arrow: Any, write_table
         {"options": [], "tool": {}},
         {"options": [7], "tool": {"properties": []}},
     ]
+
+
+def test_a_pyarrow_that_does_not_know_json_is_too_old(
+    arrow: Any, write_table: WriteTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = arrow.ExtensionArray.from_storage(arrow.json_(), arrow.array(["{}"], arrow.string()))
+    path = write_table({"x": arrow.ListArray.from_arrays([0, 1], texts)})
+    monkeypatch.delattr(arrow, "json_")
+    with pytest.raises(UserError, match=r"train\.parquet has columns of JSON, which this pyarrow is too old") as caught:
+        read_back(path)
+    assert caught.value.hint == install_command("pyarrow>=19")
 
 
 def test_fields_that_another_row_has_are_no_part_of_an_answer(write_table: WriteTable) -> None:
