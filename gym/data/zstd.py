@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import importlib
 from contextlib import suppress
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, cast
 
 from gym.errors import UserError
 from gym.programs import install_command
-
-ZSTD: Final = (".zst", ".zstd")
 
 
 def open_zstd(file: str) -> BinaryIO:

@@ -12,6 +12,7 @@ from gym.cli.data.registry_words import AddressText, Settings, place_of, read_re
 from gym.cli.options import AsJson
 from gym.data.file_kinds import check_kept_name
 from gym.data.registries import Received, open_registry, parse_address
+from gym.data.whole_files import refuse_other_form
 from gym.errors import UserError
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="A file in it; or give --split.")]
@@ -40,6 +41,8 @@ def command(
     place = place_of(output, file, split, parsed)
     if file:
         check_kept_name(file, place.name)
+    else:
+        refuse_other_form(place)
     with console.busy(f"Fetching {parsed}"):
         got = registry.download(parsed, place, file=file, split=split, config=config)
     if as_json:

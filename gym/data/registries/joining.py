@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from gym.data.file_kinds import ZSTD, named_kind
 from gym.data.line_source import BOM, open_input
 from gym.data.registries.parquet import WrittenRows, need_pyarrow, write_rows
 from gym.data.registries.registry_protocol import Received
 from gym.data.registries.splits import PARQUET
 from gym.data.whole_files import whole_file
-from gym.data.zstd import ZSTD, need_zstd
+from gym.data.zstd import need_zstd
 from gym.errors import GymError, InfraError, UserError
 
 MAX_UNPACKED, MAX_RATIO = 1 << 30, 200  # so much whatever the size of a file is, and beyond it so many times that
@@ -24,7 +25,7 @@ def need_readers(files: Iterable[str]) -> None:
     for file in files:
         if file.endswith(PARQUET):
             need_pyarrow()
-        elif file.endswith(ZSTD):
+        elif named_kind(file) is ZSTD:
             need_zstd(file)
 
 
@@ -75,8 +76,7 @@ def _read_chunks(path: Path, name: str) -> Iterator[bytes]:
                 yield head
             while chunk := stream.read(_CHUNK):
                 yield chunk
-    except GymError:
-        raise
     except Exception as error:  # noqa: BLE001 (every decompressor has error classes of its own)
+        reason = "it is packed in another way than its name says" if isinstance(error, GymError) else error
         hint = "the file is damaged: name another one, or upload it again"
-        raise InfraError(f"{name} cannot be read: {error}", hint) from error
+        raise InfraError(f"{name} cannot be read: {reason}", hint) from error

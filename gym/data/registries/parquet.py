@@ -60,7 +60,7 @@ def need_pyarrow() -> Any:
         ) from None
 
 
-_HINT = "mend it in the data set, or name another file"
+_HINT = "correct it in the data set, or name another file"
 
 
 def _read_batches(parquet: Any, values: ArrowValues, path: Path, name: str) -> Iterator[Any]:
