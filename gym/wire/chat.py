@@ -14,6 +14,7 @@ from gym.wire import items
 from gym.wire.answers import cut_out
 from gym.wire.failures import RolloutError, reading
 from gym.wire.items import Item
+from gym.wire.json_text import write_json
 
 TOKEN_FIELDS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs", "routed_experts")
 RESPONSES_ONLY = frozenset(
@@ -292,7 +293,7 @@ def _part_to_chat(part: Any, where: str) -> Item:
 
 def _output_text(output: Any, where: str) -> str:
     if not isinstance(output, list):
-        return output if isinstance(output, str) else "" if output is None else orjson.dumps(output).decode()
+        return output if isinstance(output, str) else "" if output is None else write_json(output).decode()
     for index, part in enumerate(output):
         if not isinstance(part, dict) or part.get("type") not in ("input_text", "output_text", "text"):
             raise row_error(f"{where}.output[{index}]: a chat model takes a tool's output as text only")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 from pydantic_core import from_json
@@ -27,7 +28,8 @@ class Conversation(NamedTuple):
 
 def rollout_to_conversation(rollout: Recorded, arguments: ArgumentForm = "text") -> Conversation:
     """Raises with file:line where an item has no form in a chat. `arguments`: of the tool calls."""
-    params, response = rollout.fields.get(PARAMS), rollout.fields.get("response")
+    fields = _exact_fields(rollout)
+    params, response = fields.get(PARAMS), fields.get("response")
     if not isinstance(params, dict) or not isinstance(response, dict):
         lacking = "response" if isinstance(params, dict) else PARAMS
         raise UserError(f"{rollout.where}: {lacking}: is missing, so there is no conversation")
@@ -41,6 +43,33 @@ def rollout_to_conversation(rollout: Recorded, arguments: ArgumentForm = "text")
         raise _unsayable(rollout, "response.output: is empty")
     tools: list[Item] = prompt.get("tools") or []
     return Conversation(_plain(prompt["messages"], arguments), _plain(answer["messages"], arguments), tools)
+
+
+def _exact_fields(rollout: Recorded) -> dict[str, Any]:
+    """With the digits of integers beyond 64 bits, which the faster reader makes floats, where a chat may have any."""
+    if not any(map(_has_large_float, _open_values(rollout.fields))):
+        return rollout.fields
+    try:
+        fields: dict[str, Any] = from_json(rollout.raw)
+    except ValueError:  # nested deeper than this reader goes
+        return rollout.fields
+    return fields
+
+
+def _open_values(fields: dict[str, Any]) -> Iterator[Any]:
+    """What stands in a chat as JSON and is no text: tools, and what calls and their outputs hold as objects."""
+    params, response = fields.get(PARAMS), fields.get("response")
+    if not isinstance(params, dict) or not isinstance(response, dict):
+        return
+    yield params.get("tools")
+    for items in (params.get("input"), response.get("output")):
+        for item in items if isinstance(items, list) else ():
+            if isinstance(item, dict):
+                yield from (item.get(name) for name in ("arguments", "output", "tool_calls"))
+
+
+def _has_large_float(value: Any) -> bool:
+    return any(isinstance(one, float) and abs(one) >= _LIMIT for one in _leaves(value))
 
 
 def _to_chat(request: dict[str, Any], rollout: Recorded, place: str) -> dict[str, Any]:
@@ -103,11 +132,18 @@ def _to_text(arguments: Any) -> Any:
 
 def _is_loaded(value: Any) -> bool:
     """Whether `load_dataset` reads it: one number beyond 64 bits, and it reads nothing of the whole file."""
+    for one in _leaves(value):
+        if isinstance(one, int) and not -_LIMIT <= one < _LIMIT or isinstance(one, float) and not math.isfinite(one):
+            return False
+    return True
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """However deep they are."""
     rest = [value]
     while rest:
         one = rest.pop()
         if isinstance(one, dict | list):
             rest.extend(one.values() if isinstance(one, dict) else one)
-        elif isinstance(one, int) and not -_LIMIT <= one < _LIMIT or isinstance(one, float) and not math.isfinite(one):
-            return False
-    return True
+        else:
+            yield one

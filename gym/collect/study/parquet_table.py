@@ -123,11 +123,11 @@ def _count(value: Any, rollout: Recorded, name: str) -> int | None:
     """An integer, also one that was written as text or as 51.0."""
     if value is None:
         return None
-    if isinstance(value, str) and _INTEGER.fullmatch(value) or isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not -_MOST <= value < _MOST:
+    whole = isinstance(value, str) and _INTEGER.fullmatch(value) or isinstance(value, float) and value.is_integer()
+    count = int(value) if whole else value
+    if isinstance(count, bool) or not isinstance(count, int) or not -_MOST <= count < _MOST:
         raise _unfit(rollout, name, value, "an integer of 64 bits")
-    return value
+    return count
 
 
 def _unfit(rollout: Recorded, name: str, value: Any, wanted: str) -> UserError:

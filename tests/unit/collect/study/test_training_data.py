@@ -83,6 +83,17 @@ def test_arguments_are_objects_unless_text_is_asked_for(tmp_path: Path, given: A
     assert arguments_of(example["messages"][1:]) == (given if isinstance(given, str) else '{"n":1}')
 
 
+def test_large_integers_keep_their_digits_wherever_they_are_no_text() -> None:
+    tool = {**TOOL, "parameters": {"maximum": "LARGE"}}
+    call = {"type": "function_call", "call_id": "c", "name": "add", "arguments": {"n": "LARGE"}}
+    output = {"type": "function_call_output", "call_id": "c", "output": {"n": "LARGE"}}
+    line = with_output(ran(0), [call, output], tools=[tool])[1]
+    rollout = parse_rollout(line.replace(b'"LARGE"', b"123456789012345678901234567890"), "x.jsonl:1")
+    talk = rollout_to_conversation(rollout, "object")
+    assert talk.tools[0]["function"]["parameters"] == {"maximum": 123456789012345678901234567890}
+    assert arguments_of(talk.answer) == talk.answer[1]["content"] == '{"n":123456789012345678901234567890}'
+
+
 def arguments_of(messages: list[dict[str, Any]]) -> Any:
     return messages[0]["tool_calls"][0]["function"]["arguments"]
 
