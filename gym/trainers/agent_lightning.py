@@ -18,6 +18,7 @@ from gym.errors import InfraError, UserError
 from gym.http.pool import HttpClient
 from gym.labels import ENV_TOKEN
 from gym.trainers.run import run_row
+from gym.wire.json_text import read_exact_json
 from gym.wire.policy_endpoint import KEY, URL
 
 Json = dict[str, Any]
@@ -93,7 +94,7 @@ def read_job(environ: Mapping[str, str]) -> TrainingJob:
 
 def read_row(given: Any) -> Json:
     """A rollout's input is the row, or has it as JSON in `row`: columns would fill up with nulls."""
-    row = orjson.loads(given["row"]) if isinstance(given, dict) and isinstance(given.get("row"), str) else given
+    row = read_exact_json(given["row"]) if isinstance(given, dict) and isinstance(given.get("row"), str) else given
     if not isinstance(row, dict):
         raise UserError(f"the rollout's input is not a row: {str(row)[:100]}", "a row is a JSON object")
     return row

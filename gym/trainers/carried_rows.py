@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from gym.errors import UserError
-from gym.wire.json_text import write_json
+from gym.wire.json_text import read_exact_json, write_json
 from gym.wire.policy_endpoint import KEY, MODEL, URL
 
 ROW: Final = "row"
@@ -26,7 +26,7 @@ def unpack_row(fields: Mapping[str, Any]) -> dict[str, Any]:
     found = fields.get(ROW, fields)
     if isinstance(found, (str, bytes)):
         try:
-            found = orjson.loads(found)
+            found = read_exact_json(found)
         except orjson.JSONDecodeError as error:
             raise UserError(f"the column {ROW!r} of an example is not JSON: {error}", _HINT) from None
     if not isinstance(found, Mapping) or not isinstance(found.get(PARAMS), Mapping):

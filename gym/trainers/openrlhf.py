@@ -18,6 +18,7 @@ from gym.errors import InfraError, UserError
 from gym.trainers.engine_endpoint import EngineEndpoint
 from gym.trainers.sequences import read_sequence
 from gym.wire.failures import RolloutError
+from gym.wire.json_text import read_exact_json
 
 Json = dict[str, Any]
 MODEL: Final = "policy"
@@ -86,7 +87,7 @@ class StackExecutor:
 def read_row(label: Any) -> Json:
     """A whole row of a data set, which OpenRLHF hands on as the label of its prompt."""
     try:
-        row = orjson.loads(label)
+        row = read_exact_json(label)
     except (orjson.JSONDecodeError, TypeError):
         row = None
     if isinstance(row, dict) and isinstance(row.get("responses_create_params"), dict):

@@ -64,6 +64,15 @@ def read_json(body: bytes) -> Any:
         return orjson.loads(fixed)
 
 
+def read_exact_json(text: bytes | str) -> Any:
+    """With integers of any size; the same errors as `orjson.loads`, which makes large ones floats."""
+    found = orjson.loads(text)
+    try:
+        return from_json(text)
+    except ValueError:  # nested deeper than this reader goes
+        return found
+
+
 def write_json(value: Any, *, default: Callable[[Any], Any] | None = None, option: int | None = None) -> bytes:
     try:
         return orjson.dumps(value, default=default, option=option)

@@ -137,6 +137,10 @@ def test_an_input_that_is_no_row_is_refused(given: Any) -> None:
         read_row(given)
 
 
+def test_a_row_as_text_keeps_large_integers() -> None:
+    assert read_row({"row": '{"id": 123456789012345678901}'}) == {"id": 123456789012345678901}
+
+
 def test_no_key_is_shown() -> None:
     job = read_job(
         {"AGL_OPENAI_BASE_URL": "u", "AGL_EVENT_URL": "e", "GYM_URL": "s", "AGL_KEY": "k9", "GYM_TOKEN": "t9"}

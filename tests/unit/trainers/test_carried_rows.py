@@ -9,7 +9,7 @@ import pytest
 from gym.errors import UserError
 from gym.trainers.carried_rows import pack_row, put_endpoint, unpack_row
 
-ROW: dict[str, Any] = {"responses_create_params": {"input": "What?"}, "answer": None, "name": "ä"}
+ROW: dict[str, Any] = {"responses_create_params": {"input": "What?"}, "answer": None, "name": "ä", "id": 10**29 + 7}
 
 
 def test_a_row_comes_out_of_its_column_as_it_went_in() -> None:

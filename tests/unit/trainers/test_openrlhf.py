@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +18,7 @@ from gym.collect import AttemptOptions
 from gym.errors import GymError, UserError
 from gym.http.pool import HttpClient
 from gym.server.testing import running
-from gym.trainers.openrlhf import make_executor, result_to_sample
+from gym.trainers.openrlhf import make_executor, read_row, result_to_sample
 from gym.wire.failures import RolloutError
 from gym.wire.token_ids import TRIPLE, read_tokens
 from tests.support.asgi import live, read_body
@@ -168,6 +169,11 @@ async def test_a_failure_is_a_new_episode_and_then_an_error_never_a_reward() -> 
         with pytest.raises(RolloutError, match="down") as caught:
             await execute(make_executor(one.url, options=ONCE), FakeEngine(["yes"]))
         assert (caught.value.kind, len(one.rows)) == ("resources", 2)
+
+
+def test_a_label_keeps_large_integers() -> None:
+    row = {**ROW, "id": 10**29 + 7}
+    assert read_row(json.dumps(row)) == row
 
 
 @pytest.mark.parametrize("label", ["", "42", None, '{"answer": 3}', "{broken"])

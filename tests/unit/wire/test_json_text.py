@@ -9,7 +9,16 @@ import orjson
 import pytest
 from pydantic import BaseModel
 
-from gym.wire.json_text import SHORT, lacks, quick_find, read_json, repair_body, write_any_json, write_json
+from gym.wire.json_text import (
+    SHORT,
+    lacks,
+    quick_find,
+    read_exact_json,
+    read_json,
+    repair_body,
+    write_any_json,
+    write_json,
+)
 
 HALF = "\ufffd"
 
@@ -66,6 +75,15 @@ def test_integers_of_any_size_are_written(text: str) -> None:
 def test_other_errors_of_writing_stay_errors() -> None:
     with pytest.raises(TypeError):
         write_json(object())
+
+
+def test_an_exact_reader_keeps_large_integers_and_depth_and_refuses_what_is_no_json() -> None:
+    assert read_exact_json('{"a": 123456789012345678901, "b": [1.5]}') == {"a": 123456789012345678901, "b": [1.5]}
+    deep = b"[" * 300 + b"]" * 300
+    assert read_exact_json(deep) == orjson.loads(deep)
+    for wrong in (b"NaN", b"{", b"", b'"\\ud800"'):
+        with pytest.raises(orjson.JSONDecodeError):
+            read_exact_json(wrong)
 
 
 @pytest.mark.parametrize("needle", [b"NaN", b"\\u"])
