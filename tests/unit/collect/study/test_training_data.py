@@ -112,28 +112,6 @@ def test_messages_of_a_large_file_differ_in_their_keys_from_the_first_row_on(tmp
         assert examples[0][column][0]["tool_call_id"] is None
 
 
-@pytest.mark.parametrize("form", ["sft", "dpo"])
-def test_load_dataset_reads_a_large_file_of_several_environments(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: Form
-) -> None:
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
-    datasets = pytest.importorskip("datasets")
-    long = "x" * (3 << 20)
-
-    def talk(task: int, repeat: int, output: list[dict[str, Any]], **params: Any) -> tuple[bytes, bytes]:
-        return with_output(ran(task, repeat, 1.0 - repeat), output, input=long, **params)
-
-    said = {"type": "message", "role": "assistant", "content": "2"}
-    arguments = ("{}", '{"a":[1]}')
-    calls = [{"type": "function_call", "call_id": "c", "name": "f", "arguments": one} for one in arguments]
-    attempts = [talk(task, repeat, [said]) for task in range(4) for repeat in range(2)]
-    attempts += [talk(4 + task, repeat, [calls[task]], tools=[TOOL]) for task in range(2) for repeat in range(2)]
-    paths = write_collection(tmp_path / "x.jsonl", attempts)
-    examples = export(paths.rollouts, form, tmp_path)[1]
-    given = {"data_files": str(tmp_path / f"out.{form}"), "split": "train", "cache_dir": str(tmp_path / "cache")}
-    assert list(datasets.load_dataset("json", **given)) == examples
-
-
 def test_best_and_worst_of_a_task_become_a_pair(tmp_path: Path) -> None:
     attempts = [ran(0, 2, 0.5), ran(0, 0, 0.0), ran(1, 0, 1.0), ran(0, 1, 1.0), ran(1, 1, 1.0), ran(2, 0, 0.0)]
     paths = write_collection(tmp_path / "x.jsonl", attempts)
