@@ -42,7 +42,7 @@ def out(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("train-1.jsonl.gz", gzip.compress(ROWS)[:-200]),
+        ("train-1.jsonl.gz", gzip.compress(ROWS, mtime=0)[:-200]),
         ("train-1.jsonl.gz", ROWS),
         ("train-1.jsonl.zst", ROWS),
     ],

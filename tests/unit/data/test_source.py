@@ -168,8 +168,8 @@ def test_a_programs_row_that_is_no_json_is_refused_with_its_number() -> None:
 @pytest.mark.parametrize(
     ("name", "raw", "words", "hint"),
     [
-        ("a.jsonl", gzip.compress(b"{}\n"), "is packed by gzip, which its name does not say", "end in .gz"),
-        ("a.GZ", gzip.compress(b"{}\n"), "is packed by gzip, which its name does not say", "end in .gz"),
+        ("a.jsonl", gzip.compress(b"{}\n", mtime=0), "is packed by gzip, which its name does not say", "end in .gz"),
+        ("a.GZ", gzip.compress(b"{}\n", mtime=0), "is packed by gzip, which its name does not say", "end in .gz"),
         ("a.jsonl", b"\x28\xb5\x2f\xfd0000", "is packed by zstd, which its name does not say", "end in .zst"),
         ("a.jsonl.bz2", bz2.compress(b"{}\n"), "is packed by bzip2, which is not read here", "bunzip2 -k"),
         ("a.jsonl.xz", lzma.compress(b"{}\n"), "is packed by xz, which is not read here", "unxz -k"),
