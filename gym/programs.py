@@ -1,7 +1,7 @@
 """Runs outside programs: argv in, output out, and an error that shows command, exit code and last output.
 
-A program never outlives the call: a deadline, Ctrl-C or any other error ends it before it goes on. The one exception
-is Compose at work on a stack, which is better finished than cut off.
+A program never outlives the call: a deadline, Ctrl-C or any other error ends it before it goes on, in a thread of
+`program_threads` too. The one exception is Compose at work on a stack, which is better finished than cut off.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -23,6 +27,63 @@ from gym.errors import ProgramFailed, UserError
 
 NOT_FOUND = 127
 TIMED_OUT = 124
+END_SECONDS = 5.0  # for what a program clears away itself after SIGINT: a test's own stack
+
+
+class ProgramGroup:
+    """The programs of several threads. Once ended it starts none, and a thread that waits for one goes no further."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[str]] = set()
+        self._ended = False
+
+    def start(self, make: Callable[[], subprocess.Popen[str]]) -> subprocess.Popen[str]:
+        with self._lock:
+            self.check()
+            process = make()
+            self._running.add(process)
+        return process
+
+    def forget(self, process: subprocess.Popen[str]) -> None:
+        with self._lock:
+            self._running.discard(process)
+
+    def check(self) -> None:
+        if self._ended:
+            _GROUP.set(None)  # this thread is told once: what it runs from here on clears away
+            raise KeyboardInterrupt
+
+    def end(self) -> None:
+        with self._lock:
+            self._ended = True
+            running = tuple(self._running)
+        try:
+            for process in running:
+                _signal_all_of(process, signal.SIGINT)
+            ends = time.monotonic() + END_SECONDS
+            for process in running:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(max(0.0, ends - time.monotonic()))
+        finally:  # a second Ctrl-C too
+            for process in running:
+                _signal_all_of(process, signal.SIGKILL)
+
+
+_GROUP: ContextVar[ProgramGroup | None] = ContextVar("program_group", default=None)
+
+
+@contextlib.contextmanager
+def program_threads(count: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads whose programs, and what those started, end when the block is left by an error or Ctrl-C."""
+    group = ProgramGroup()
+    with ThreadPoolExecutor(count, initializer=_GROUP.set, initargs=(group,)) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            group.end()
+            raise
 
 
 def run_program(
@@ -42,24 +103,28 @@ def run_program(
     pipe without a reader is ended by SIGPIPE.
     """
     with contextlib.ExitStack() as stack:
-        files = None
+        files, group = None, _GROUP.get() if on_start is None else None
         if on_start is not None:
             files = (stack.enter_context(tempfile.TemporaryFile()), stack.enter_context(tempfile.TemporaryFile()))
         try:
-            process = stack.enter_context(_start(argv, cwd, env, files, pass_fds, has_input=input is not None))
+            process = stack.enter_context(_start(argv, cwd, env, files, pass_fds, group, has_input=input is not None))
         except OSError as error:
             raise ProgramFailed(argv, NOT_FOUND, f"{error.strerror}: {error.filename}") from error
+        if group is not None:
+            stack.callback(group.forget, process)
         try:
             if on_start is not None:
                 on_start(process)
             output, words = _words(process.communicate(input, timeout), files)
         except subprocess.TimeoutExpired as error:
-            process.kill()
+            _kill(process, group)
             output, words = _words(process.communicate(), files)
             raise ProgramFailed(argv, TIMED_OUT, f"{output}{words}\nno end after {timeout:g} s") from error
         except BaseException:
-            process.kill()
+            _kill(process, group)
             raise
+    if group is not None:
+        group.check()
     if process.returncode:
         raise ProgramFailed(argv, process.returncode, words + output)
     return output
@@ -137,22 +202,41 @@ def _start(
     env: Mapping[str, str] | None,
     files: tuple[IO[bytes], IO[bytes]] | None,
     pass_fds: Sequence[int],
+    group: ProgramGroup | None,
     *,
     has_input: bool,
 ) -> subprocess.Popen[str]:
+    """A group's program has a process group of its own: one signal reaches all that it started."""
     stdout, stderr = files or (subprocess.PIPE, subprocess.PIPE)
-    return subprocess.Popen(
-        list(argv),
-        cwd=cwd,
-        env=None if env is None else dict(env),
-        stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=stderr,
-        encoding="utf-8",
-        errors="replace",
-        start_new_session=files is not None,
-        pass_fds=pass_fds,
-    )
+
+    def make() -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            list(argv),
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=files is not None,
+            pass_fds=pass_fds,
+            process_group=None if group is None else 0,
+        )
+
+    return make() if group is None else group.start(make)
+
+
+def _kill(process: subprocess.Popen[str], group: ProgramGroup | None) -> None:
+    if group is None:
+        process.kill()
+    else:
+        _signal_all_of(process, signal.SIGKILL)
+
+
+def _signal_all_of(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS answers EPERM of a group that has ended
+        os.killpg(process.pid, number)
 
 
 def _words(read: tuple[str, str], files: tuple[IO[bytes], IO[bytes]] | None) -> tuple[str, str]:

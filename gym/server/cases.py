@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -297,7 +298,11 @@ def _in_strict(case: Case) -> Case:
 
 
 def start(run: Any, argv: Sequence[str]) -> int:
-    """The specification comes by stdin: it may be longer than a command line."""
+    """The specification comes by stdin: it may be longer than a command line.
+
+    Ctrl-C ends it where it stands: sandboxes and services are its caller's, and a verifier may be at work in C.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         code: int = run(Path(argv[0]).resolve(), Path(argv[1]).resolve(), orjson.loads(sys.stdin.buffer.read()))
     except GymError as error:

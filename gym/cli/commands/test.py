@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, as_completed
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -14,12 +13,14 @@ import typer
 from rich.text import Text
 
 from gym.cli import console
+from gym.cli.boundary import INTERRUPTED, Terminated
 from gym.cli.image_tests import check_image
 from gym.cli.named_images import OpenedImage, names_image, open_named_image
 from gym.cli.selftest import Report, check_server
 from gym.cli.server_python import cached_python, pytest_command
 from gym.config import CatalogEntry, find_server, list_servers, own_fields, search_roots
 from gym.errors import GymError, UserError
+from gym.programs import program_threads
 from gym.wire.sandbox import ProviderName
 
 AT_ONCE = min(8, (os.cpu_count() or 1) + 1)  # one more than cores: a server's tests wait for a third of their time
@@ -43,21 +44,31 @@ def command(
     if audit and images:
         raise UserError("--audit looks at a server's folder, and an image is named.", "gym test IMAGE, without it")
     entries = _find_entries(names or [], images, all_servers=all_servers)
-    with ExitStack() as stack:
-        pool = stack.enter_context(ThreadPoolExecutor(AT_ONCE))
-        check = partial(_check, images=images, audit=audit or all_servers, strict=strict)
-        runs = {one.directory: pool.submit(check, one) for one in sorted(entries, key=_is_quick)}
-        stack.enter_context(console.busy(lambda: _testing(entries, runs)))
-        for number, run in enumerate(as_completed(runs.values()), 1):
-            report = run.result()
-            _show_problems(report)
-            if len(runs) > 1:
-                verdict = "passed" if report.passed else "failed"
-                console.note(f"{number} of {len(runs)}: {report.name} {verdict} ({report.seconds:.1f} s)")
-    reports = [runs[one.directory].result() for one in entries]
+    check = partial(_check, images=images, audit=audit or all_servers, strict=strict)
+    try:
+        reports = _check_all(entries, check)
+    except Terminated:
+        raise
+    except KeyboardInterrupt:  # what a test starts ends with it, so nothing is said of stacks
+        console.note_in_new_line("interrupted; nothing is left running")
+        return INTERRUPTED
     columns = ("SERVER", "", "TESTS", "CASES", "AUDIT", "TIME")
     console.show(console.make_table(columns, map(_row, reports), right=("TIME",)))
     return int(not all(report.passed for report in reports))
+
+
+def _check_all(entries: list[CatalogEntry], check: Callable[[CatalogEntry], Report]) -> list[Report]:
+    """Several at once; each one's findings are shown when it is done."""
+    with program_threads(AT_ONCE) as pool:
+        runs = {one.directory: pool.submit(check, one) for one in sorted(entries, key=_is_quick)}
+        with console.busy(lambda: _testing(entries, runs)):
+            for number, run in enumerate(as_completed(runs.values()), 1):
+                report = run.result()
+                _show_problems(report)
+                if len(runs) > 1:
+                    verdict = "passed" if report.passed else "failed"
+                    console.note(f"{number} of {len(runs)}: {report.name} {verdict} ({report.seconds:.1f} s)")
+        return [runs[one.directory].result() for one in entries]
 
 
 def _testing(entries: list[CatalogEntry], runs: Mapping[Path, Future[Report]]) -> str:

@@ -4,12 +4,22 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from gym.errors import ProgramFailed, UserError
-from gym.programs import NOT_FOUND, TIMED_OUT, find_program, install_command, run_program, stream_program
+from gym.programs import (
+    NOT_FOUND,
+    TIMED_OUT,
+    find_program,
+    install_command,
+    program_threads,
+    run_program,
+    stream_program,
+)
 from tests.support.docker import eventually
 
 
@@ -134,3 +144,45 @@ def test_a_program_in_a_session_of_its_own_goes_on_when_its_caller_is_killed(tmp
 )
 def test_a_package_is_installed_by_what_this_environment_has(python: str, has_pip: bool, command: str) -> None:
     assert install_command("pyarrow[x]", python=Path(python), has_pip=has_pip) == command
+
+
+def test_who_leaves_threads_by_an_error_ends_their_programs_with_all_that_these_started(tmp_path: Path) -> None:
+    """And no thread goes on to its next program, but each may clear away."""
+    waits = "import os, sys, time, pathlib; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); time.sleep(1e6)"
+    argv = [sys.executable, "-c", waits]
+    starts = f"import subprocess; subprocess.run({[*argv, str(tmp_path / 'inner')]!r})"
+    clears = [sys.executable, "-c", "import pathlib, sys; pathlib.Path(sys.argv[1]).touch()", str(tmp_path / "cleared")]
+
+    def work() -> None:
+        try:
+            with suppress(ProgramFailed):
+                run_program([sys.executable, "-c", starts])
+            run_program([*argv, str(tmp_path / "next")])
+        finally:
+            run_program(clears)
+
+    def leave() -> None:
+        with program_threads(1) as pool:
+            runs.append(pool.submit(work))
+            eventually(lambda: written(tmp_path / "inner"), bool)
+            raise RuntimeError("enough")
+
+    runs: list[Future[None]] = []
+    with pytest.raises(RuntimeError, match="enough"):
+        leave()
+    assert isinstance(runs[0].exception(), KeyboardInterrupt)
+    eventually(lambda: is_alive(int(written(tmp_path / "inner"))), lambda alive: not alive)
+    assert not (tmp_path / "next").exists()
+    assert (tmp_path / "cleared").exists()
+
+
+def written(path: Path) -> str:
+    return path.read_text() if path.is_file() else ""
+
+
+def is_alive(process: int) -> bool:
+    """A dead one stays in the list until who took it over looks."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
