@@ -45,6 +45,7 @@ ENV_HOSTS: Final = "GYM_HOSTS"  # names by which a server may be asked: "a.examp
 ENV_REPLICA: Final = "GYM_REPLICA"  # "mcqa-1"
 ENV_DRAIN: Final = "GYM_DRAIN_SECONDS"  # how long a stopping server waits for requests in flight
 ENV_BLOCKED: Final = "GYM_BLOCKED_SECONDS"  # a server whose event loop is blocked for so long exits; 0: never
+ENV_TEST_SECONDS: Final = "GYM_TEST_SECONDS"  # how long one test of `gym test` may take
 ENV_PEER_TOKEN: Final = "GYM_PEER_TOKEN"  # what servers of one stack show each other, where other machines reach them
 ENV_SECRETS_DIR: Final = "GYM_SECRETS_DIR"  # one file a secret; /run/secrets in a container
 ENV_TOKEN: Final = "GYM_TOKEN"  # what the outside entry point asks for once it is published beyond loopback

@@ -8,11 +8,14 @@ Elsewhere it does nothing, and imports nothing.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import os
+import signal
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,7 +23,8 @@ import pytest
 if TYPE_CHECKING:
     from gym.runtime.trial_broker import TrialAccess
     from gym.server.base import ServerApp
-    from gym.server.cases import Case, CaseOutcome
+    from gym.server.case_log import CaseOutcome
+    from gym.server.cases import Case
     from gym.server.testing import Rows
     from gym.testing import GymStack
 
@@ -28,6 +32,9 @@ NO_CASES = "--no-verifier-cases"
 ENTRYPOINT = "app.py"
 ROWS = Path("data") / "example.jsonl"
 CASES = Path("data") / "verifier_cases.jsonl"
+MAX_SECONDS = "GYM_TEST_SECONDS"  # of one test, which `gym test` sets: labels.ENV_TEST_SECONDS, without its import
+SPARE_SECONDS = 30.0
+STDERR = pytest.StashKey[int]()
 
 
 @pytest.fixture
@@ -109,6 +116,44 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "docker: needs a container engine")
+    if max_seconds():
+        config.stash[STDERR] = os.dup(2)  # while a test runs, 2 is what pytest catches
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """What lets no Python run, as a search by a pattern that goes on for ever, ends all tests with its stacks."""
+    if not max_seconds():
+        return (yield)
+    faulthandler.dump_traceback_later(max_seconds() + SPARE_SECONDS, exit=True, file=item.config.stash[STDERR])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """A test that hangs fails where it is, and is the last one: others are likely to wait for the same."""
+    if not max_seconds():
+        return (yield)
+
+    def give_up(_number: int, _frame: FrameType | None) -> None:
+        item.session.shouldstop = f"{item.name} did not end, so no other test was run"
+        pytest.fail(f"{item.name} had not ended after {max_seconds():g} s", pytrace=False)
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, max_seconds())
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def max_seconds() -> float:
+    """0: as long as it takes."""
+    return float(os.environ.get(MAX_SECONDS, 0))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

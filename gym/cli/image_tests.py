@@ -23,10 +23,9 @@ from gym.cli.selftest import (
     Report,
     find_gaps,
     last_line,
-    last_words,
 )
 from gym.cli.server_python import BOOT, pytest_for
-from gym.cli.verifying import case_fields
+from gym.cli.verifying import case_fields, words_of
 from gym.config import CatalogEntry, is_foreign, own_fields
 from gym.config.strict import declares_strict
 from gym.engine import docker_environ, engine_host
@@ -34,7 +33,8 @@ from gym.errors import GymError, ProgramFailed
 from gym.programs import run_program
 from gym.render.compose import MEMORY, PIDS, USER
 from gym.render.pack import FOLDER
-from gym.server.cases import CASES, CaseOutcome
+from gym.server.case_log import CaseOutcome
+from gym.server.cases import CASES
 from gym.venvs import cache_dir
 
 TOOLS: Final = "/opt/gym-pytest"
@@ -53,7 +53,7 @@ def check_image(opened: OpenedImage, *, strict: bool = False) -> Report:
             outcomes = _run_cases(opened, entry, strict=False)
             outcomes += _run_cases(opened, entry, strict=True) if strict else ()
         except ProgramFailed as error:
-            problems.append(last_words(error.output))
+            problems.append(words_of(error))
     seconds = time.monotonic() - began
     return Report(opened.packed.reference, tuple(problems), tests, output, seconds, outcomes, hints=tuple(hints))
 

@@ -7,19 +7,22 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from gym.cli.audit.subject import AuditFinding
-from gym.cli.verifying import FindPython, audit_server, run_verifier_cases
-from gym.config import CatalogEntry, is_foreign
+from gym.cli.verifying import FindPython, audit_server, run_verifier_cases, words_of
+from gym.config import CatalogEntry, is_foreign, own_fields
 from gym.config.example_rows import EXAMPLE, example_of
 from gym.config.yaml_source import read_yaml
 from gym.errors import GymError, ProgramFailed
+from gym.labels import ENV_TEST_SECONDS
 from gym.programs import find_program, run_program
-from gym.server.cases import CASES, CaseOutcome, load_cases, missing_kinds
+from gym.server.case_log import CaseOutcome
+from gym.server.cases import CASES, load_cases, missing_kinds
 from gym.venvs import UV, bytecode_elsewhere
 from gym.wire.rows import Row
 
@@ -27,7 +30,9 @@ EXAMPLE_ROWS = 5
 ENTRYPOINT = "app.py"
 MAKER = Path("scripts") / "examples"  # of a checkout; these are made nowhere else
 EXAMPLE_RESULTS = ("data/example_rollouts.jsonl", "data/example_metrics.json")
-TEST_SECONDS = 3600.0  # only what hangs takes so long, on however busy a machine
+TEST_SECONDS = 3600.0  # all tests of a server, on however busy a machine
+# One of them, and one that may have to wait for sandboxes: only what hangs takes so long.
+ONE_TEST_SECONDS, SANDBOX_TEST_SECONDS = 120.0, 900.0
 OPTIONS = ("-q", "--tb=short", "--import-mode=importlib", "-p", "no:cacheprovider")
 # Of the SDK, which who is written against nemo_gym has not. The cases are run, and shown, by themselves.
 PLUGINS = ("-p", "gym.server.steady", "-p", "gym.pytest_plugin", "--no-verifier-cases")
@@ -83,9 +88,10 @@ def check_server(
         try:
             outcomes = run_verifier_cases(entry, find_python)
             outcomes += run_verifier_cases(entry, find_python, strict=True) if strict else ()
-            findings = audit_server(entry, find_python, quick=True) if audit else ()
+            silent = any(one.is_silent for one in outcomes)  # an audit would wait for the same, a hundred times
+            findings = audit_server(entry, find_python, quick=True) if audit and not silent else ()
         except ProgramFailed as error:
-            problems.append(last_words(error.output))
+            problems.append(words_of(error))
         except GymError as error:
             problems.append(str(error))
     seconds, hints = time.monotonic() - began, tuple(find_hints(entry))
@@ -162,15 +168,22 @@ def _run_tests(entry: CatalogEntry, find_pytest: Callable[[CatalogEntry], Sequen
     try:
         with tempfile.TemporaryDirectory() as scratch:  # tests leave nothing in the server's folder
             env = {**os.environ, **bytecode_elsewhere(os.environ), "HYPOTHESIS_STORAGE_DIRECTORY": scratch}
+            env.setdefault(ENV_TEST_SECONDS, str(one_test_seconds(entry)))
             env[UV] = str(find_program("uv", package="uv"))
             if is_foreign(folder, ENTRYPOINT):
                 env["PYTHONPATH"] = os.pathsep.join([_upstream_tree(entry, Path(scratch)), env.get("PYTHONPATH", "")])
             argv = (*find_pytest(entry), *options)
             return last_line(run_program(argv, cwd=folder, env=env, timeout=TEST_SECONDS)), ""
     except ProgramFailed as error:
-        return last_line(error.output), error.output
+        return last_line(error.output), error.output.strip() and error.output or f"pytest: {words_of(error)}"
     except GymError as error:
         return "could not run", str(error)
+
+
+def one_test_seconds(entry: CatalogEntry) -> float:
+    with suppress(GymError):  # a config that cannot be read is reported with the other problems
+        return SANDBOX_TEST_SECONDS if "sandbox" in own_fields(entry) else ONE_TEST_SECONDS
+    return ONE_TEST_SECONDS
 
 
 def _upstream_tree(entry: CatalogEntry, scratch: Path) -> str:
@@ -178,11 +191,6 @@ def _upstream_tree(entry: CatalogEntry, scratch: Path) -> str:
     (scratch / "tree" / entry.type).mkdir(parents=True)
     (scratch / "tree" / entry.type / entry.directory.name).symlink_to(entry.directory.absolute())
     return str(scratch / "tree")
-
-
-def last_words(output: str) -> str:
-    """The end of what a program said: its error, or a traceback's last lines."""
-    return "\n".join(output.strip().splitlines()[-8:])
 
 
 def last_line(output: str) -> str:

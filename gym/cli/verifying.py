@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -15,12 +17,15 @@ from gym.cli.trial_services import fields_with_services, trial_services
 from gym.config import CatalogEntry, own_fields
 from gym.config.strict import declares_strict
 from gym.data.row_servers import known_fields
+from gym.errors import ProgramFailed
 from gym.programs import run_program
 from gym.runtime.trial_broker import trial_broker
-from gym.server.cases import CASES, CaseOutcome
+from gym.server.case_log import NO_ANSWER, STACKS, CaseOutcome
+from gym.server.cases import CASES
 from gym.venvs import bytecode_elsewhere
 
-SECONDS = 3600.0  # only what hangs takes so long, on however busy a machine
+SECONDS = 3600.0  # all cases, or an audit, on however busy a machine; what hangs is found by its case
+LAST_LINES = 8
 FindPython = Callable[[CatalogEntry], Path]
 
 
@@ -33,7 +38,8 @@ def run_verifier_cases(
     """
     if not (entry.directory / CASES).is_file() or (strict and not declares_strict(entry.directory)):
         return ()
-    return tuple(CaseOutcome(**one) for one in _run("gym.server.cases", entry, find_python, {"strict": strict}))
+    found = _run("gym.server.cases", entry, find_python, {"strict": strict}, ended=_say_how_it_ended)
+    return tuple(CaseOutcome(**one) for one in found)
 
 
 def audit_server(
@@ -55,7 +61,22 @@ def case_fields(entry: CatalogEntry) -> dict[str, Any]:
     return known_fields(own_fields(entry))
 
 
-def _run(module: str, entry: CatalogEntry, find_python: FindPython, more: Mapping[str, Any]) -> list[dict[str, Any]]:
+def words_of(error: ProgramFailed) -> str:
+    """The end of what a program said, its error or a traceback's last lines; else how it ended."""
+    said = "\n".join(error.output.strip().splitlines()[-LAST_LINES:])
+    how = f"its process {_ending(error.code)}"
+    if not said:
+        return f"{how} and wrote nothing"
+    return said if error.code == 1 else f"{how}:\n{said}"
+
+
+Ended = Callable[[ProgramFailed, Path, Path], list[dict[str, Any]]]
+
+
+def _run(
+    module: str, entry: CatalogEntry, find_python: FindPython, more: Mapping[str, Any], ended: Ended | None = None
+) -> list[dict[str, Any]]:
+    """`ended`: what its file is worth where the process ended badly."""
     grant = own_fields(entry).get("sandbox")
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as trial:
         out = Path(scratch) / "out.jsonl"
@@ -65,5 +86,38 @@ def _run(module: str, entry: CatalogEntry, find_python: FindPython, more: Mappin
         fields = {**case_fields(entry), **fields_with_services(entry, addresses)}
         spec = {"name": entry.name, "fields": fields, **more}
         env = {**os.environ, **access, **bytecode_elsewhere(os.environ)}
-        run_program(argv, cwd=entry.directory, env=env, input=json.dumps(spec), timeout=SECONDS)
-        return [json.loads(line) for line in out.read_bytes().splitlines()]
+        try:
+            run_program(argv, cwd=entry.directory, env=env, input=json.dumps(spec), timeout=SECONDS)
+        except ProgramFailed as error:
+            if ended is None:
+                raise
+            return ended(error, out, entry.directory)
+        return _read(out)
+
+
+def _say_how_it_ended(error: ProgramFailed, out: Path, folder: Path) -> list[dict[str, Any]]:
+    """The outcomes so far, where a case was being run."""
+    outcomes = _read(out) if out.is_file() else []
+    running = next((one for one in outcomes if one["got"] == NO_ANSWER), None)
+    if running is None:
+        raise error
+    where = _where_it_hung(out.with_suffix(STACKS), folder)
+    how = f"nothing else could run meanwhile; it was at {where}" if where else words_of(error)
+    running["reason"] = f"{running['reason']}: {how}"
+    return outcomes
+
+
+def _where_it_hung(stacks: Path, folder: Path) -> str:
+    """`app.py:12`: the innermost line of the server's own; "" where no watchdog wrote."""
+    if not stacks.is_file() or not (written := stacks.read_text("utf-8", "replace")):
+        return ""
+    found = re.search(rf'File "{re.escape(str(folder.resolve()))}/([^"]+)", line (\d+)', written)
+    return f"{found[1]}:{found[2]}" if found else "code that is not the server's own"
+
+
+def _ending(code: int) -> str:
+    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+
+
+def _read(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.read_bytes().splitlines()]

@@ -11,26 +11,29 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 from pydantic_core import from_json
 
 from gym import labels
 from gym.errors import GymError, UserError
 from gym.server.base import ServerApp
+from gym.server.case_log import NO_ANSWER, CaseLog, CaseOutcome, load_server, not_run
 from gym.server.case_rows import ExampleRows
 from gym.server.errors import validation_message
-from gym.server.serve import load_app
 from gym.server.testing import ANSWER_SECONDS, Answered, Caller, Scripted, ScriptedJudge, running, scripted_judge
 
 CASES = Path("data") / "verifier_cases.jsonl"
 NO_JUDGE = "no_judge"
+# Seed, steps and verify. The slowest case that comes along takes a tenth of it, on a busy machine.
+CASE_SECONDS, SANDBOX_CASE_SECONDS = 120.0, 600.0
 Kind = Literal["full_reward", "zero_reward", "partial", "malformed", "adversarial", "determinism"]
 
 
@@ -66,6 +69,11 @@ class Case(_Strict):
     oracle: bool = False
     floor: float = 0.0  # of an oracle's row: what an audit's worthless answers may earn on it
     floor_reason: str = ""
+    _line: int = PrivateAttr(0)  # in its file; 0 where it has none
+
+    @property
+    def place(self) -> str:
+        return f"{CASES}:{self._line}" if self._line else ""
 
     @model_validator(mode="after")
     def _expects_one_thing(self) -> Case:
@@ -81,18 +89,6 @@ class Case(_Strict):
         if self.floor and not (self.oracle and self.floor_reason):
             raise ValueError("a floor belongs to an oracle's case and needs a floor_reason")
         return self
-
-
-@dataclass(frozen=True)
-class CaseOutcome:
-    """What came of a case."""
-
-    name: str
-    kind: str
-    passed: bool
-    expected: str
-    got: str
-    reason: str = ""
 
 
 def load_cases(path: Path) -> tuple[Case, ...]:
@@ -117,6 +113,7 @@ def load_cases(path: Path) -> tuple[Case, ...]:
             raise UserError(f"{where}: no JSON: {error}", "a case is one JSON object a line") from None
         if case.name in cases:
             raise UserError(f"{path}:{number}: a second case called {case.name!r}")
+        case._line = number
         cases[case.name] = case
     return tuple(cases.values())
 
@@ -134,8 +131,16 @@ def missing_kinds(cases: Sequence[Case], *, constant: bool = False) -> Iterator[
             yield f"{there} {kind} cases, {least} at least"
 
 
-async def run_cases(app: ServerApp, name: str, fields: Mapping[str, Any], cases: Sequence[Case]) -> list[CaseOutcome]:
-    """One after another; those with the same configuration share a running app."""
+Begun = Callable[[str, Mapping[str, CaseOutcome]], object]  # a case by its name, and the outcomes before it
+
+
+def _nobody_asks(_name: str, _done: Mapping[str, CaseOutcome]) -> None: ...
+
+
+async def run_cases(
+    app: ServerApp, name: str, fields: Mapping[str, Any], cases: Sequence[Case], begun: Begun = _nobody_asks
+) -> list[CaseOutcome]:
+    """One after another; those with the same configuration share a running app. One without an answer ends it."""
     outcomes: dict[str, CaseOutcome] = {}
     groups: dict[bytes, list[Case]] = {}
     for case in cases:
@@ -145,10 +150,39 @@ async def run_cases(app: ServerApp, name: str, fields: Mapping[str, Any], cases:
         try:
             async with started(app, name, configured) as bench:
                 for case in group:
-                    outcomes[case.name] = await bench.run(case)
+                    begun(case.name, outcomes)
+                    outcomes[case.name] = await _run_in_time(bench, case, case_seconds(fields))
+                    if outcomes[case.name].is_silent:
+                        outcomes = not_run(waiting(cases), case.name) | outcomes
+                        return [outcomes[one.name] for one in cases]
         except NotStarted as error:
             outcomes |= {case.name: _outcome(case, f"no start: {error}") for case in group if case.name not in outcomes}
     return [outcomes[case.name] for case in cases]
+
+
+def case_seconds(fields: Mapping[str, Any]) -> float:
+    """A first sandbox may have to fetch its image."""
+    return SANDBOX_CASE_SECONDS if "sandbox" in fields or os.environ.get(labels.ENV_SANDBOX_URL) else CASE_SECONDS
+
+
+def waiting(cases: Sequence[Case]) -> dict[str, Callable[..., CaseOutcome]]:
+    return {
+        case.name: partial(_waiting, CaseOutcome(case.name, case.kind, False, _expectation(case), "", case.place))
+        for case in cases
+    }
+
+
+def _waiting(blank: CaseOutcome, got: str, reason: str = "") -> CaseOutcome:
+    return replace(blank, got=got, reason=reason or blank.reason)
+
+
+async def _run_in_time(bench: Bench, case: Case, seconds: float) -> CaseOutcome:
+    try:
+        async with asyncio.timeout(seconds):
+            outcome = await bench.run(case)
+    except TimeoutError:
+        outcome = _outcome(case, f"{NO_ANSWER} within {seconds:g} s")
+    return replace(outcome, reason=case.place) if outcome.is_silent else outcome
 
 
 class NotStarted(GymError):
@@ -182,7 +216,7 @@ class Bench:
         try:
             return await self._ask(case, dict(case.request if request is None else request), raw)
         except TimeoutError:
-            return f"no answer within {ANSWER_SECONDS:g} s"
+            return f"{NO_ANSWER} within {ANSWER_SECONDS:g} s"
 
     async def _ask(self, case: Case, body: dict[str, Any], raw: bytes | None) -> Answered | str:
         self.judge.texts = list(case.judge)
@@ -282,15 +316,22 @@ def _short(value: Any) -> str:
 
 
 def main(folder: Path, out: Path, spec: Mapping[str, Any]) -> int:
-    app = load_app(folder / "app.py")
+    app = load_server(folder / "app.py")
     if not isinstance(app, ServerApp):
         raise UserError(f"{folder.name}/app.py is not a server of this SDK: its cases cannot be run in process.")
     cases = load_cases(folder / CASES)
     if spec.get("strict"):
         cases = tuple(_in_strict(case) for case in cases if case.oracle)
-    outcomes = asyncio.run(run_cases(app, spec["name"], spec["fields"], cases))
-    out.write_bytes(b"".join(orjson.dumps(asdict(one)) + b"\n" for one in outcomes))
+    asyncio.run(_run_and_write(app, spec, cases, out))
     return 0
+
+
+async def _run_and_write(app: ServerApp, spec: Mapping[str, Any], cases: Sequence[Case], out: Path) -> None:
+    log = CaseLog(out, waiting(cases), case_seconds(spec["fields"]))
+    outcomes = await run_cases(app, spec["name"], spec["fields"], cases, log.begin)
+    log.end(outcomes)
+    if any(one.is_silent for one in outcomes):
+        os._exit(0)  # a verifier that never ends may have a thread, and Python's end would wait for it
 
 
 def _in_strict(case: Case) -> Case:

@@ -121,3 +121,24 @@ def test_what_needs_an_engine_is_skipped_without_one_and_not_in_ci(quiz: Path, c
     done = run_pytest(quiz, "--strict-markers", "-m", "docker", "-rs", "tests", environ=environ)
     assert ending in done.stdout, done.stdout + done.stderr
     assert ("no container engine: " in done.stdout) is (not ci)
+
+
+def test_a_test_that_hangs_is_named_and_is_the_last_one(quiz: Path) -> None:
+    (quiz / "tests" / "test_slow.py").write_text(
+        "import asyncio, time\nasync def test_first(): await asyncio.sleep(1e6)\ndef test_second(): time.sleep(1e6)\n"
+    )
+    done = run_pytest(quiz, "tests/test_slow.py", environ={**os.environ, "GYM_TEST_SECONDS": "0.2"})
+    assert "test_first had not ended after 0.2 s" in done.stdout, done.stdout + done.stderr
+    assert "test_first did not end, so no other test was run" in done.stdout
+    assert "1 failed" in done.stdout
+
+
+def test_a_test_that_lets_no_python_run_ends_them_all_with_its_place(quiz: Path) -> None:
+    (quiz / "tests" / "test_slow.py").write_text(
+        "from gym import pytest_plugin\npytest_plugin.SPARE_SECONDS = 0.2\n"
+        "def test_it():\n    import re, signal\n    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])\n"
+        "    re.match('(a+)+$', 'a' * 60 + 'b')\n"
+    )
+    done = run_pytest(quiz, "tests/test_slow.py", environ={**os.environ, "GYM_TEST_SECONDS": "0.2"})
+    assert done.returncode == 1
+    assert 'test_slow.py", line 6 in test_it' in done.stderr

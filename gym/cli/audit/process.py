@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 
 from gym.cli.audit.bad_rows import RefusedBody, bad_rows
+from gym.cli.audit.check_names import ORACLES, WORTHLESS, checks_of
 from gym.cli.audit.figures import collect_only_new, is_leak, percentile, resident_bytes, slope
 from gym.cli.audit.paid import always_the_same, repeat, take_bytes, take_surrogates
 from gym.cli.audit.subject import AT_ONCE, AuditFinding, AuditSubject, finding, reward_of, with_output
@@ -26,9 +27,9 @@ from gym.cli.audit.worthless_answers import WorthlessAnswer, worthless_answers
 from gym.errors import UserError
 from gym.files import write_atomically
 from gym.server.base import ServerApp
+from gym.server.case_log import NO_ANSWER, load_server
 from gym.server.cases import CASES, Bench, Case, load_cases, start, started
 from gym.server.resources import ResourcesServer
-from gym.server.serve import load_app
 from gym.server.testing import Answered, Scripted, read_lines
 from gym.wire import items
 
@@ -49,7 +50,7 @@ LEAST_SAMPLES = 4
 
 
 def main(folder: Path, out: Path, spec: Mapping[str, Any]) -> int:
-    app = load_app(folder / "app.py")
+    app = load_server(folder / "app.py")
     if not isinstance(app, ServerApp):
         raise UserError(f"{folder.name}/app.py is not a server of this SDK: it cannot be audited in process.")
     cases = load_cases(folder / CASES)
@@ -87,6 +88,7 @@ async def audit(
     A verifier with a strict mode is audited in both modes, with `strict` in that one alone. What an answer's looks do
     binds in strict mode, and elsewhere is shown: the default is its original's.
     """
+    only = checks_of(only)
     plain = {**fields, **oracles_of(cases)[0].config}
     first = {**plain, STRICT: True} if strict else plain
     async with started(app, name, first) as bench:
@@ -139,9 +141,8 @@ def _has_strict(bench: Bench) -> bool:
 
 
 def _chosen(checks: Mapping[str, Check], only: Sequence[str]) -> dict[str, Check]:
-    if unknown := [one for one in only if one not in checks]:
-        raise UserError(f"no check is called {unknown[0]!r}.", f"There are: {', '.join(checks)}")
-    return {one: checks[one] for one in only or checks}
+    """The oracles' answers come before all of them. Those of another mode are none."""
+    return {one: check for one, check in checks.items() if not only or one in only}
 
 
 def _checks(subject: AuditSubject, quick: bool) -> dict[str, Check]:
@@ -163,7 +164,7 @@ def _checks(subject: AuditSubject, quick: bool) -> dict[str, Check]:
 def _rewards(subject: AuditSubject, quick: bool) -> dict[str, Check]:
     """What is paid for: the only ones that a strict mode changes."""
     return {
-        "worthless answers": partial(score_worthless, subject),
+        WORTHLESS: partial(score_worthless, subject),
         "constant answers": _alone(partial(always_the_same, subject)),
         "all options": _alone(partial(pay_all_options, subject)),
         "right then wrong": _alone(partial(pay_right_then_wrong, subject)),
@@ -188,9 +189,11 @@ async def score_oracles(subject: AuditSubject) -> AuditFinding:
     wrong = []
     for case in subject.oracles:
         got = reward_of(await subject.bench.ask(case))
+        if isinstance(got, str) and got.startswith(NO_ANSWER):
+            raise UserError(f"{case.place or case.name}: {got}, so nothing else was asked.")
         if got != case.expected_reward:
             wrong.append(f"{case.name}: {got}, not {case.expected_reward}")
-    return finding("oracle answers", wrong, f"{len(subject.oracles)} answers of a perfect policy score full")
+    return finding(ORACLES, wrong, f"{len(subject.oracles)} answers of a perfect policy score full")
 
 
 async def score_worthless(subject: AuditSubject) -> list[AuditFinding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -13,13 +13,14 @@ import typer
 from rich.text import Text
 
 from gym.cli import console
+from gym.cli.audit.check_names import checks_of, is_shown
 from gym.cli.audit.subject import AuditFinding
 from gym.cli.options import AsJson
 from gym.cli.server_python import cached_python
-from gym.cli.verifying import audit_server
-from gym.config import find_server, search_roots
+from gym.cli.verifying import audit_server, words_of
+from gym.config import CatalogEntry, find_server, search_roots
 from gym.config.strict import declares_strict
-from gym.errors import UserError
+from gym.errors import ProgramFailed, UserError
 
 MODES = ("default", "strict")
 
@@ -35,23 +36,32 @@ def command(
 
     Example: gym audit mcqa
     """
+    checks = checks_of(only or ())
     entry = find_server(name, search_roots(Path.cwd(), os.environ))
     if entry.type != "resources_servers":
         raise UserError(f"{entry.name} has no verifier: only resources servers do.", "`gym list --type resources`")
     if strict and not declares_strict(entry.directory):
         console.note(f"{entry.name} has one mode: it is audited in that.")
         strict = False
-    with tempfile.TemporaryDirectory() as scratch:
-        progress = Path(scratch) / "progress"
-        with console.busy(lambda: f"auditing {entry.name}: {_read(progress) or 'its environment'}"):
-            findings = audit_server(
-                entry, cached_python, quick=quick, only=only or (), strict=strict, progress=progress
-            )
+    found = _audit(entry, quick=quick, only=checks, strict=strict)
+    findings = [one for one in found if is_shown(one.check, only or ())]
     if as_json:
         console.show_json([asdict(one) for one in findings])
     else:
         console.show(console.make_table(("CHECK", "DEFAULT", "STRICT", "FOUND"), table_rows(findings)))
     return int(not all(one.passed for one in findings))
+
+
+def _audit(entry: CatalogEntry, *, quick: bool, only: Sequence[str], strict: bool) -> tuple[AuditFinding, ...]:
+    with tempfile.TemporaryDirectory() as scratch:
+        progress = Path(scratch) / "progress"
+        with console.busy(lambda: f"auditing {entry.name}: {_read(progress) or 'its environment'}"):
+            try:
+                return audit_server(entry, cached_python, quick=quick, only=only, strict=strict, progress=progress)
+            except ProgramFailed as error:
+                raise UserError(
+                    f"{entry.name} could not be audited: {words_of(error)}", f"gym test {entry.name}"
+                ) from None
 
 
 def _read(path: Path) -> str:

@@ -21,6 +21,7 @@ from gym.cli.server_python import cached_python, pytest_command
 from gym.config import CatalogEntry, find_server, list_servers, own_fields, search_roots
 from gym.errors import GymError, UserError
 from gym.programs import program_threads
+from gym.server.case_log import NOT_RUN
 from gym.wire.sandbox import ProviderName
 
 AT_ONCE = min(8, (os.cpu_count() or 1) + 1)  # one more than cores: a server's tests wait for a third of their time
@@ -116,13 +117,20 @@ def _show_problems(report: Report) -> None:
     for problem in report.problems:
         console.note(f"{report.name}: {problem}", style="yellow")
     if report.differing:
-        rows = [(one.name, one.expected, one.got, one.reason) for one in report.differing]
-        console.show(f"{report.name}: {len(rows)} of {len(report.outcomes)} verifier cases differ")
-        console.show(console.make_table(("CASE", "EXPECTED", "GOT", "REASON"), rows))
+        _show_differing(report)
     for finding in report.failed_checks:
         console.note(f"{report.name}: audit: {finding.check}: {finding.detail}", style="yellow")
     for hint in report.hints:
         console.note(f"{report.name}: {hint}")
+
+
+def _show_differing(report: Report) -> None:
+    left = [one for one in report.differing if one.got == NOT_RUN]
+    rows = [(one.name, one.expected, one.got, one.reason) for one in report.differing if one not in left]
+    console.show(f"{report.name}: {len(rows)} of {len(report.outcomes)} verifier cases differ")
+    console.show(console.make_table(("CASE", "EXPECTED", "GOT", "REASON"), rows))
+    if left:
+        console.note(f"{report.name}: {len(left)} cases were not run: {left[0].reason}", style="yellow")
 
 
 def _row(report: Report) -> tuple[str | Text, ...]:

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from gym import labels
-from gym.cli.verifying import case_fields, run_verifier_cases
+from gym.cli.commands import audit
+from gym.cli.verifying import case_fields, run_verifier_cases, words_of
 from gym.config import CatalogEntry
-from gym.errors import ProgramFailed
+from gym.errors import ProgramFailed, UserError
 from gym.runtime.trial_broker import trial_broker
 
 CONFIG = """
@@ -107,3 +108,60 @@ def status_of(url: str, token: str) -> int:
     except urllib.error.HTTPError as error:
         with error:
             return error.code
+
+
+HOW_IT_ENDS = {
+    "exits": ("os._exit(3)", "its process ended with exit code 3 and wrote nothing"),
+    "is killed": ("os.kill(os.getpid(), 9)", "its process was ended by SIGKILL and wrote nothing"),
+    "spins": ("re.match('(a+)+$', 'a' * 60 + 'b')", "nothing else could run meanwhile; it was at app.py:8"),
+}
+
+
+@pytest.mark.parametrize("how", HOW_IT_ENDS)
+def test_a_verifier_that_ends_or_holds_its_process_is_named_by_its_case(entry: CatalogEntry, how: str) -> None:
+    code, reason = HOW_IT_ENDS[how]
+    (entry.directory / "configs" / "mine.yaml").write_text("mine: {resources_servers: {mine: {entrypoint: app.py}}}\n")
+    hurry = "from gym.server import case_log, cases\ncase_log.SPARE_SECONDS, cases.CASE_SECONDS = 1, 0.5\n"
+    (entry.directory / "app.py").write_text(f"{hurry}import re\n".replace("\n", "; ", 1) + ENDS.format(code=code))
+    request = {"responses_create_params": {"input": "?"}, "response": {"output": []}}
+    lines = [{"name": one, "kind": "partial", "request": request, "expected_reward": 1.0} for one in "ab"]
+    path = entry.directory / "data" / "verifier_cases.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    first, second = run_verifier_cases(entry, own_python)
+    assert (first.passed, first.got, first.reason) == (False, "no answer", f"data/verifier_cases.jsonl:1: {reason}")
+    assert (second.passed, second.got, second.reason) == (False, "not run", "'a' got no answer")
+
+
+ENDS = """import os
+from gym.server import ResourcesServer, VerifyRequest
+
+class Mine(ResourcesServer[None]):
+    async def verify(self, rollout: VerifyRequest) -> float:
+        {code}
+        return 1.0
+
+app = Mine.app()
+"""
+WRONG_APPS = {
+    "no Python": ("import os\ndef (\n", "app.py:2: invalid syntax"),
+    "breaks": ("import os\nos.nothing()\n", "app.py:2: AttributeError: module 'os' has no attribute 'nothing'"),
+    "leaves": ("raise SystemExit(4)\n", "its process ended with exit code 4 and wrote nothing"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_APPS)
+def test_an_app_that_cannot_be_loaded_is_one_line(
+    entry: CatalogEntry, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, line = WRONG_APPS[wrong]
+    (entry.directory / "configs" / "mine.yaml").write_text("mine: {resources_servers: {mine: {entrypoint: app.py}}}\n")
+    (entry.directory / "app.py").write_text(code)
+    (entry.directory / "data" / "verifier_cases.jsonl").write_text("")
+    with pytest.raises(ProgramFailed) as failed:
+        run_verifier_cases(entry, own_python)
+    assert words_of(failed.value) == line
+    monkeypatch.setattr(audit, "find_server", lambda *_: entry)
+    monkeypatch.setattr(audit, "cached_python", own_python)
+    with pytest.raises(UserError) as refused:
+        audit.command("mine")
+    assert refused.value.what == f"mine could not be audited: {line}"

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from gym import labels
 from gym.errors import UserError
 from gym.server import ResourcesServer, VerifyRequest, cases, testing, tool
 from gym.server.base import ServerApp
-from gym.server.cases import Case, CaseOutcome, load_cases, missing_kinds, run_cases
+from gym.server.case_log import CaseOutcome
+from gym.server.cases import Case, load_cases, missing_kinds, run_cases
 from gym.server.config import Reference
 from gym.server.resources import ResourcesConfig
 from gym.wire import items
@@ -245,3 +247,30 @@ def test_a_line_that_is_no_json_is_named(tmp_path: Path) -> None:
     path.write_text("{\n")
     with pytest.raises(UserError, match=r"cases\.jsonl:1: no JSON"):
         load_cases(path)
+
+
+async def test_a_case_that_hangs_is_the_last_one_and_is_named_by_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Halting(ResourcesServer[None]):
+        async def verify(self, rollout: VerifyRequest) -> float:
+            if rollout.last_text == "halt":
+                await asyncio.Event().wait()
+            return 1.0
+
+    halting = {"row": {"response": {"output": [items.message("halt")]}}}
+    some = [make_case("first"), make_case("halts", **halting), make_case("later", config={"x": 1})]
+    path = tmp_path / "cases.jsonl"
+    path.write_text("\n\n".join(one.model_dump_json(exclude_none=True) for one in some))
+    monkeypatch.setattr(cases, "CASE_SECONDS", 0.05)
+    found = await run_cases(Halting.app(), "halting", {}, load_cases(path))
+    assert [(one.got, one.reason) for one in found] == [
+        ("reward 1", ""),
+        ("no answer within 0.05 s", "data/verifier_cases.jsonl:3"),
+        ("not run", "'halts' got no answer"),
+    ]
+
+
+def test_a_case_that_may_wait_for_a_sandbox_has_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(labels.ENV_SANDBOX_URL, raising=False)
+    assert cases.case_seconds({"sandbox": {}}) > cases.case_seconds({"limit": 1}) == cases.CASE_SECONDS
