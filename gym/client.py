@@ -21,6 +21,7 @@ from gym.labels import SERVER_PREFIX
 from gym.wire import items
 from gym.wire.discovery import Discovery, InstanceView
 from gym.wire.failures import error_from_reply
+from gym.wire.rows import asks_for_tools, fill_tools
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
@@ -91,7 +92,8 @@ class AsyncStack:
         name = str((row.get("agent_ref") or {}).get("name") or agent)
         if not name:
             raise UserError("the row names no agent", "give it an agent_ref, or say run(row, agent=...)")
-        return await self._post(name, "/run", dict(row), kind=AGENTS)
+        tools = await self.tools(name) if asks_for_tools(row) else []
+        return await self._post(name, "/run", fill_tools(row, lambda: tools), kind=AGENTS)
 
     async def rollouts(
         self, rows: Rows, *, agent: str = "", repeats: int = 1, options: AttemptOptions | None = None

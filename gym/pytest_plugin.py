@@ -45,10 +45,13 @@ def app(request: pytest.FixtureRequest) -> ServerApp:
 
 @pytest.fixture
 def rows(request: pytest.FixtureRequest) -> Rows:
-    """The example rows."""
+    """The example rows, with the server's own tools where they ask for those."""
     from gym.server.testing import read_lines  # noqa: PLC0415 (as below: who tests something else pays nothing)
+    from gym.wire.rows import fill_tools  # noqa: PLC0415
 
-    return read_lines(folder_of(request.path) / ROWS)
+    folder = folder_of(request.path)
+    found = read_lines(folder / ROWS)
+    return [fill_tools(row, lambda: own_tools(folder)) if isinstance(row, dict) else row for row in found]
 
 
 @pytest.fixture(scope="module")
@@ -254,6 +257,15 @@ def configured_app(folder: Path) -> ServerApp:
 
     loaded: ServerApp = load_app(folder / ENTRYPOINT)
     return loaded.configured(own_settings(folder), name=folder.name)
+
+
+def own_tools(folder: Path) -> list[dict[str, Any]]:
+    from gym.server.config import Settings  # noqa: PLC0415
+    from gym.server.offered_tools import tools_of  # noqa: PLC0415
+    from gym.server.serve import load_app  # noqa: PLC0415
+
+    loaded: ServerApp = load_app(folder / ENTRYPOINT)
+    return tools_of(loaded.make(Settings(name=folder.name, fields=own_settings(folder))))
 
 
 def own_settings(folder: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import orjson
 from pydantic import ValidationError
 
 from gym.cli.audit.subject import AuditFinding
@@ -22,9 +23,10 @@ from gym.errors import GymError, ProgramFailed
 from gym.labels import ENV_TEST_SECONDS
 from gym.programs import find_program, run_program
 from gym.server.case_log import CaseOutcome
+from gym.server.case_rows import BadExamples, numbered_lines
 from gym.server.cases import CASES, load_cases, missing_kinds
 from gym.venvs import UV, bytecode_elsewhere
-from gym.wire.rows import Row
+from gym.wire.rows import Row, fill_tools
 
 EXAMPLE_ROWS = 5
 ENTRYPOINT = "app.py"
@@ -84,9 +86,9 @@ def check_server(
     problems = list(find_gaps(entry))
     outcomes: tuple[CaseOutcome, ...] = ()
     findings: tuple[AuditFinding, ...] = ()
-    if find_python is not None and (entry.directory / CASES).is_file():
+    if find_python is not None and _has_cases(entry):
         try:
-            outcomes = run_verifier_cases(entry, find_python)
+            outcomes = run_verifier_cases(entry, find_python, tell_of_row=problems.append)
             outcomes += run_verifier_cases(entry, find_python, strict=True) if strict else ()
             silent = any(one.is_silent for one in outcomes)  # an audit would wait for the same, a hundred times
             findings = audit_server(entry, find_python, quick=True) if audit and not silent else ()
@@ -127,6 +129,10 @@ def find_hints(entry: CatalogEntry) -> Iterator[str]:
 def _verifier_gaps(entry: CatalogEntry) -> Iterator[str]:
     try:
         cases = load_cases(entry.directory / CASES)
+    except BadExamples as error:
+        if example_of(entry.directory) != entry.directory / EXAMPLE:  # else it is said of the rows
+            yield str(error)
+        return
     except GymError as error:
         yield f"no {CASES}" if not (entry.directory / CASES).is_file() else str(error)
         return
@@ -134,6 +140,15 @@ def _verifier_gaps(entry: CatalogEntry) -> Iterator[str]:
         yield f"{CASES}: no case is an oracle's"
     for gap in missing_kinds(cases, constant=entry.kind == "example"):
         yield f"{CASES}: {gap}"
+
+
+def _has_cases(entry: CatalogEntry) -> bool:
+    """Those that cannot be read are among the gaps."""
+    try:
+        load_cases(entry.directory / CASES)
+    except GymError:
+        return False
+    return True
 
 
 def _config_problems(folder: Path) -> Iterator[str]:
@@ -146,16 +161,28 @@ def _config_problems(folder: Path) -> Iterator[str]:
 
 
 def _row_problems(example: Path, name: Path) -> Iterator[str]:
-    lines = [line for line in example.read_bytes().splitlines() if line.strip()]
+    lines = numbered_lines(example)
     if len(lines) != EXAMPLE_ROWS:
         yield f"{name}: {len(lines)} rows, {EXAMPLE_ROWS} are asked for"
-    for number, line in enumerate(lines, 1):
-        try:
-            Row.model_validate_json(line)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            yield f"{name}:{number}: {where + ': ' if where else ''}{first['msg']}"
+    for number, line in lines:
+        if problem := _row_problem(line):
+            yield f"{name}:{number}: {problem}"
+
+
+def _row_problem(line: bytes) -> str:
+    """Which tools a server has is known where it runs: a row that asks for those is taken."""
+    try:
+        row = orjson.loads(line)
+        if not isinstance(row, dict):
+            return "a row is a JSON object"
+        Row.model_validate(fill_tools(row, tuple))
+    except orjson.JSONDecodeError as error:
+        return f"Invalid JSON: {error}"
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return f"{where + ': ' if where else ''}{first['msg']}"
+    return ""
 
 
 def _run_tests(entry: CatalogEntry, find_pytest: Callable[[CatalogEntry], Sequence[str]]) -> tuple[str, str]:

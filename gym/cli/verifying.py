@@ -15,12 +15,13 @@ from typing import Any
 from gym.cli.audit.subject import AuditFinding
 from gym.cli.trial_services import fields_with_services, trial_services
 from gym.config import CatalogEntry, own_fields
+from gym.config.example_rows import example_of
 from gym.config.strict import declares_strict
 from gym.data.row_servers import known_fields
 from gym.errors import ProgramFailed
 from gym.programs import run_program
 from gym.runtime.trial_broker import trial_broker
-from gym.server.case_log import NO_ANSWER, STACKS, CaseOutcome
+from gym.server.case_log import NO_ANSWER, ROW_PROBLEMS, STACKS, CaseOutcome
 from gym.server.cases import CASES
 from gym.venvs import bytecode_elsewhere
 
@@ -30,15 +31,21 @@ FindPython = Callable[[CatalogEntry], Path]
 
 
 def run_verifier_cases(
-    entry: CatalogEntry, find_python: FindPython, *, strict: bool = False
+    entry: CatalogEntry,
+    find_python: FindPython,
+    *,
+    strict: bool = False,
+    tell_of_row: Callable[[str], object] | None = None,
 ) -> tuple[CaseOutcome, ...]:
     """Every case of the server's file, in its order; none where it has no file.
 
+    `tell_of_row` hears what is wrong with the example rows, which the server's code alone can say.
     `strict`: what a perfect policy answers, in strict mode. The other cases say themselves in which mode they hold.
     """
     if not (entry.directory / CASES).is_file() or (strict and not declares_strict(entry.directory)):
         return ()
-    found = _run("gym.server.cases", entry, find_python, {"strict": strict}, ended=_say_how_it_ended)
+    more = {"strict": strict, "examples": str(example_of(entry.directory).absolute())}
+    found = _run("gym.server.cases", entry, find_python, more, _say_how_it_ended, tell_of_row)
     return tuple(CaseOutcome(**one) for one in found)
 
 
@@ -74,7 +81,12 @@ Ended = Callable[[ProgramFailed, Path, Path], list[dict[str, Any]]]
 
 
 def _run(
-    module: str, entry: CatalogEntry, find_python: FindPython, more: Mapping[str, Any], ended: Ended | None = None
+    module: str,
+    entry: CatalogEntry,
+    find_python: FindPython,
+    more: Mapping[str, Any],
+    ended: Ended | None = None,
+    tell_of_row: Callable[[str], object] | None = None,
 ) -> list[dict[str, Any]]:
     """`ended`: what its file is worth where the process ended badly."""
     grant = own_fields(entry).get("sandbox")
@@ -92,6 +104,10 @@ def _run(
             if ended is None:
                 raise
             return ended(error, out, entry.directory)
+        finally:
+            if tell_of_row is not None and (rows := out.with_suffix(ROW_PROBLEMS)).is_file():
+                for one in json.loads(rows.read_bytes()):
+                    tell_of_row(one)
         return _read(out)
 
 

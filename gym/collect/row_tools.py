@@ -17,9 +17,8 @@ from gym.data.row_parsing import PARAMS
 from gym.errors import InfraError
 from gym.http.pool import Reply
 from gym.labels import SERVER_PREFIX
-from gym.wire.rows import DEFAULTS
+from gym.wire.rows import AUTO, DEFAULTS
 
-AUTO = "auto"
 _TOOLS = "tools"
 TOOLS_SECONDS = 30.0
 log = logging.getLogger("gym.collect")

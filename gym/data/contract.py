@@ -10,6 +10,7 @@ import orjson
 
 from gym.data.row_parsing import AGENT_REF, PARAMS
 from gym.errors import Problem
+from gym.wire.rows import AUTO
 
 SAMPLE: Final = 80  # characters of a value that are shown
 ROLES: Final = ("system", "developer", "user", "assistant")
@@ -107,8 +108,8 @@ def _check_params(params: Mapping[str, Any]) -> Iterator[Problem]:
     if isinstance(tools, list):
         for index, tool in enumerate(tools):
             yield from _check_tool(f"{PARAMS}.tools[{index}]", tool)
-    elif tools is not None:
-        yield wrong(f"{PARAMS}.tools", tools, "a list of objects")
+    elif tools not in (None, AUTO):
+        yield wrong(f"{PARAMS}.tools", tools, "a list of objects", 'or "auto": those of its server')
     yield from _check_settings(params)
 
 

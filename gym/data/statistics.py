@@ -107,7 +107,7 @@ class Statistics:
         for text in texts:
             self.messages.observe(text)
         tools = params.get("tools")
-        if tools is not None:
+        if isinstance(tools, list):  # and not "auto": how many those are the server knows
             self.tools.observe(len(tools))
             for tool in tools:
                 if type(tool) is dict and type(tool.get("name")) is str:

@@ -21,6 +21,7 @@ NO_ANSWER: Final = "no answer"
 NOT_RUN: Final = "not run"
 SPARE_SECONDS: Final = 10.0  # for the event loop's own timeout, which says more, to come first
 STACKS: Final = ".stacks"
+ROW_PROBLEMS: Final = ".rows"  # of the example rows, beside the outcomes
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,16 @@ from gym.errors import UserError
 
 EXAMPLES = "example.jsonl"
 NOT_ASKED = frozenset({"agent_ref"})  # which agent takes a row is nothing to its verifier
+
+
+class BadExamples(UserError):
+    """A line of the example data is no row."""
+
+
+def numbered_lines(path: Path) -> list[tuple[int, bytes]]:
+    """Those that are not blank, without the mark that some editors write at the beginning of a file."""
+    lines = path.read_bytes().removeprefix(BOM_UTF8).splitlines()
+    return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
 
 
 class ExampleRows:
@@ -36,13 +47,22 @@ class ExampleRows:
     def read(self) -> list[dict[str, Any]]:
         if self._rows is None:
             try:
-                lines = self._path.read_bytes().splitlines()
-                self._rows = [orjson.loads(line) for line in lines if line.strip()]
+                self._rows = [self._read_line(number, line) for number, line in numbered_lines(self._path)]
             except FileNotFoundError:
                 self._rows = []
-            except (OSError, orjson.JSONDecodeError) as error:
+            except OSError as error:
                 raise UserError(f"{self._path} cannot be read: {error}") from None
         return self._rows
+
+    def _read_line(self, number: int, line: bytes) -> dict[str, Any]:
+        where = f"{self._path}:{number}"
+        try:
+            row = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise BadExamples(f"{where}: no JSON: {error}", "a row is one JSON object a line") from None
+        if not isinstance(row, dict):
+            raise BadExamples(f"{where}: a row is an object, this is {line[:60].decode(errors='replace')}")
+        return row
 
     def _row(self, number: Any, where: str) -> dict[str, Any]:
         rows = self.read()

@@ -25,9 +25,10 @@ from pydantic_core import from_json
 from gym import labels
 from gym.errors import GymError, UserError
 from gym.server.base import ServerApp
-from gym.server.case_log import NO_ANSWER, CaseLog, CaseOutcome, load_server, not_run
-from gym.server.case_rows import ExampleRows
+from gym.server.case_log import NO_ANSWER, ROW_PROBLEMS, CaseLog, CaseOutcome, load_server, not_run
+from gym.server.case_rows import ExampleRows, numbered_lines
 from gym.server.errors import validation_message
+from gym.server.offered_tools import check_examples, fill_own_tools
 from gym.server.testing import ANSWER_SECONDS, Answered, Caller, Scripted, ScriptedJudge, running, scripted_judge
 
 CASES = Path("data") / "verifier_cases.jsonl"
@@ -94,16 +95,14 @@ class Case(_Strict):
 def load_cases(path: Path) -> tuple[Case, ...]:
     """Every case; an error names the line."""
     try:
-        lines = path.read_bytes().splitlines()
+        lines = numbered_lines(path)
     except OSError as error:
         raise UserError(
             f"{path} cannot be read: {error.strerror}", "`gym new resources NAME` writes one to start from"
         ) from None
     cases: dict[str, Case] = {}
     rows = ExampleRows(path)
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
+    for number, line in lines:
         where = f"{path}:{number}"
         try:
             case = Case.model_validate(rows.fill(from_json(line), where))
@@ -214,7 +213,8 @@ class Bench:
         `raw` goes to verify as it is.
         """
         try:
-            return await self._ask(case, dict(case.request if request is None else request), raw)
+            given = case.request if request is None else request
+            return await self._ask(case, fill_own_tools(given, self.app.server), raw)
         except TimeoutError:
             return f"{NO_ANSWER} within {ANSWER_SECONDS:g} s"
 
@@ -327,6 +327,8 @@ def main(folder: Path, out: Path, spec: Mapping[str, Any]) -> int:
 
 
 async def _run_and_write(app: ServerApp, spec: Mapping[str, Any], cases: Sequence[Case], out: Path) -> None:
+    found = await check_examples(app, spec["name"], spec["fields"], Path(spec.get("examples", out)))
+    out.with_suffix(ROW_PROBLEMS).write_bytes(orjson.dumps(found))
     log = CaseLog(out, waiting(cases), case_seconds(spec["fields"]))
     outcomes = await run_cases(app, spec["name"], spec["fields"], cases, log.begin)
     log.end(outcomes)

@@ -13,10 +13,11 @@ from gym.errors import GymError, Problem, UserError
 from gym.server.author_hook import Hook
 from gym.server.base import ServerApp
 from gym.server.config import Settings
+from gym.server.offered_tools import fill_own_tools, unknown_tools
 from gym.server.resources import ResourcesServer
 from gym.wire.expected import expected_at
 from gym.wire.failures import RolloutError
-from gym.wire.rows import Row, VerifyRequest, read_body
+from gym.wire.rows import AUTO, Row, VerifyRequest, asks_for_tools, read_body
 
 NO_RESPONSE: Final = b',"response":{"output":[]}}'
 SHOWN: Final = 80
@@ -54,12 +55,22 @@ class RowChecker:
 
     async def check(self, raw: bytes) -> list[Problem]:
         """What is wrong with a line that is a JSON object; without file and number, which the caller knows."""
+        raw = self._fill(raw) if AUTO.encode() in raw else raw
         try:
             request = read_body(self._verify, raw[:-1] + NO_RESPONSE)
         except ValidationError as error:
             return _explain(error, self._verify)
         problems = self._check_seed(raw) if self._seed else []
+        problems = problems or self._check_tools(request)
         return problems or (await self._check_data(request) if self._has_data else [])
+
+    def _check_tools(self, request: BaseModel) -> list[Problem]:
+        offered = getattr(getattr(request, "responses_create_params", None), "tools", None)
+        return list(unknown_tools(offered if isinstance(offered, list) else (), self._server))
+
+    def _fill(self, raw: bytes) -> bytes:
+        row = orjson.loads(raw)
+        return orjson.dumps(fill_own_tools(row, self._server)) if asks_for_tools(row) else raw
 
     def _check_seed(self, raw: bytes) -> list[Problem]:
         assert self._seed is not None

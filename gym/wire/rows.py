@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import orjson
@@ -17,6 +17,7 @@ from gym.wire.unread import PLACES, cut_arrays, read_all
 M = TypeVar("M", bound=BaseModel)
 
 ReverifyMode = Literal["stateless", "unsupported", "unknown"]
+AUTO = "auto"  # what `tools` of a row says that offers those of its server, whichever these are
 PARAMS, DEFAULTS = "responses_create_params", "responses_create_params_defaults"
 
 
@@ -95,6 +96,19 @@ class MultiRewardResponse(VerifyResponse):
     """Several rewards beside their scalar; trainers expect the components to sum to it."""
 
     reward_components: dict[str, float]
+
+
+def fill_tools(row: Mapping[str, Any], tools: Callable[[], Sequence[Any]]) -> dict[str, Any]:
+    """The row with these tools where it says "auto"; `tools` is asked for no other row."""
+    params = row.get(PARAMS)
+    if not asks_for_tools(row) or not isinstance(params, Mapping):
+        return dict(row)
+    return {**row, PARAMS: {**params, "tools": list(tools())}}
+
+
+def asks_for_tools(row: Mapping[str, Any]) -> bool:
+    params = row.get(PARAMS)
+    return isinstance(params, Mapping) and params.get("tools") == AUTO
 
 
 def fill_params(fields: dict[str, Any]) -> dict[str, Any]:

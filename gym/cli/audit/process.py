@@ -29,6 +29,7 @@ from gym.files import write_atomically
 from gym.server.base import ServerApp
 from gym.server.case_log import NO_ANSWER, load_server
 from gym.server.cases import CASES, Bench, Case, load_cases, start, started
+from gym.server.offered_tools import fill_own_tools
 from gym.server.resources import ResourcesServer
 from gym.server.testing import Answered, Scripted, read_lines
 from gym.wire import items
@@ -129,10 +130,14 @@ def _subject(
     bench: Bench, cases: Sequence[Case], rows: tuple[Mapping[str, Any], ...], *, is_strict: bool
 ) -> AuditSubject:
     oracles = oracles_of(cases)
-    mine = tuple(one for one in oracles if one.config == oracles[0].config)
+    mine = tuple(_filled(one, bench) for one in oracles if one.config == oracles[0].config)
     refusing = next((one.judge for one in cases if one.judge and one.expected_reward == 0.0), ())
     floor, reason = _floor(bench)
     return AuditSubject(bench, mine, floor, reason, refusing, rows, is_strict=is_strict)
+
+
+def _filled(case: Case, bench: Bench) -> Case:
+    return case.model_copy(update={"request": fill_own_tools(case.request, bench.app.server)})
 
 
 def _has_strict(bench: Bench) -> bool:

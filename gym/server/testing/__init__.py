@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import socket
+from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -71,7 +72,7 @@ class Caller:
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """What a JSONL file holds: example rows, cases."""
-    return [orjson.loads(line) for line in path.read_bytes().splitlines()]
+    return [orjson.loads(line) for line in path.read_bytes().removeprefix(BOM_UTF8).splitlines()]
 
 
 def body_of(row: Mapping[str, Any], answer: str) -> dict[str, Any]:

@@ -211,3 +211,66 @@ def test_a_config_that_is_no_yaml_is_named_by_its_line(entry: CatalogEntry) -> N
     config.write_text("one:\n  two: a: b\n")
     (gap,) = find_gaps(entry)
     assert gap.startswith(f"configs/{config.name}:2: ")
+
+
+TOOLED = APP.replace(
+    "    async def verify",
+    "    @tool\n    async def count_letter(self, word: str) -> int:\n        return len(word)\n\n    async def verify",
+).replace("import ResourcesServer,", "import ResourcesServer, tool,")
+
+
+def offer(entry: CatalogEntry, tools: object) -> None:
+    row = {**json.loads(ROW), "responses_create_params": {"input": "hi", "tools": tools}}
+    (entry.directory / "data" / "example.jsonl").write_text((json.dumps(row) + "\n") * 5)
+
+
+def test_rows_and_cases_may_ask_for_the_server_s_own_tools(entry: CatalogEntry) -> None:
+    (entry.directory / "app.py").write_text(TOOLED)
+    (entry.directory / "configs" / "mine.yaml").write_text("mine: {resources_servers: {mine: {entrypoint: app.py}}}\n")
+    (entry.directory / "tests" / "test_app.py").write_text(
+        "def test_it(rows) -> None:\n"
+        "    (tool,) = rows[0]['responses_create_params']['tools']\n"
+        "    assert tool['name'] == 'count_letter'\n"
+    )
+    offer(entry, "auto")
+    asks = make_case("asks", "full_reward", "1", expected_reward=1.0, row=0, oracle=True)
+    case = json.loads(asks)
+    del case["request"]["responses_create_params"], case["request"]["expected"]
+    with (entry.directory / "data" / "verifier_cases.jsonl").open("a") as cases:
+        cases.write(json.dumps(case) + "\n")
+    report = check_server(entry, own_pytest, own_python)
+    assert report.passed, report
+
+
+def test_a_tool_that_a_row_offers_and_the_server_lacks_is_named_with_its_line(entry: CatalogEntry) -> None:
+    (entry.directory / "app.py").write_text(TOOLED)
+    offer(entry, [{"type": "function", "name": "count_leter", "parameters": {}}])
+    report = check_server(entry, own_pytest, own_python)
+    said = "responses_create_params.tools[0].name: count_leter is not a tool of mine; did you mean count_letter?"
+    assert report.problems == tuple(f"data/example.jsonl:{number}: {said}" for number in range(1, 6))
+    (entry.directory / "app.py").write_text(APP)  # without tools of its own it is not asked
+    assert check_server(entry, own_pytest, own_python).passed
+
+
+def test_a_row_that_is_no_object_is_said_once_by_its_line(entry: CatalogEntry) -> None:
+    (entry.directory / "data" / "example.jsonl").write_text(f"{ROW}[]\n{ROW * 3}")
+    with (entry.directory / "data" / "verifier_cases.jsonl").open("a") as cases:
+        cases.write(make_case("asks", "full_reward", "1", expected_reward=1.0, row=0))
+    report = check_server(entry, own_pytest, own_python)
+    assert report.problems == ("data/example.jsonl:2: a row is a JSON object",)
+
+
+def test_damaged_cases_are_said_once(entry: CatalogEntry) -> None:
+    path = entry.directory / "data" / "verifier_cases.jsonl"
+    path.write_text(CASES + "{\n")
+    report = check_server(entry, own_pytest, own_python)
+    (said,) = report.problems
+    assert said.startswith(f"{path}:8: no JSON: ")
+
+
+def test_a_mark_at_the_beginning_of_a_file_is_no_damage(entry: CatalogEntry) -> None:
+    for name in ("example.jsonl", "verifier_cases.jsonl"):
+        path = entry.directory / "data" / name
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    report = check_server(entry, own_pytest, own_python)
+    assert report.passed, report

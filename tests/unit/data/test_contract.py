@@ -71,6 +71,10 @@ def findings_in(row: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [(one.key, one.what, one.value) for one in check_contract(row)]
 
 
+def test_a_row_may_ask_for_its_server_s_own_tools() -> None:
+    assert list(check_contract({"responses_create_params": {"input": "?", "tools": "auto"}})) == []
+
+
 def test_a_good_row_has_no_findings() -> None:
     assert findings_in(GOOD) == []
     assert findings_in({"responses_create_params": {"input": "What?"}}) == []
@@ -99,6 +103,11 @@ def test_a_good_row_has_no_findings() -> None:
             ("responses_create_params", "input", 0, "content"),
             None,
             ("responses_create_params.input[0].content", "is null, not a string or a list of parts", "null"),
+        ),
+        (
+            ("responses_create_params", "tools"),
+            "atuo",
+            ("responses_create_params.tools", "is a string, not a list of objects", '"atuo"'),
         ),
         (
             ("responses_create_params", "tools"),

@@ -201,3 +201,8 @@ def test_the_order_of_keys_makes_no_other_params() -> None:
         )
     ]
     assert observed(rows).to_json()["Number of unique create params"] == 1
+
+
+def test_rows_that_ask_for_their_server_s_tools_count_none() -> None:
+    row = {"responses_create_params": {"input": "?", "tools": "auto"}}
+    assert observed([row]).tools.count == 0

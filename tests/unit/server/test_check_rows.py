@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from pydantic import BaseModel
 
 from gym.errors import UserError
-from gym.server import Problem, ResourcesServer, Row, VerifyRequest
+from gym.server import Problem, ResourcesServer, Row, VerifyRequest, tool
 from gym.server.check_rows import RowChecker
 from gym.server.gymnasium import GymnasiumServer
 from gym.wire.failures import RolloutError
@@ -114,3 +115,37 @@ async def test_its_data_is_not_asked_about_a_row_that_it_could_not_read() -> Non
 def test_what_is_no_server_of_the_sdk_is_refused() -> None:
     with pytest.raises(UserError, match="not a server of this SDK"):
         RowChecker.of(object(), "it", {})
+
+
+class Tooled(Judge):
+    @tool
+    async def count_letter(self, word: str) -> int:
+        """Counts."""
+        return len(word)
+
+
+class Open(Tooled):
+    def extend(self, app: FastAPI) -> None: ...
+
+
+def offers(tools: str) -> str:
+    return f',"responses_create_params":{{"input":"x","tools":{tools}}},"answer":"x","level":1'
+
+
+async def test_a_row_may_ask_for_the_server_s_own_tools() -> None:
+    for server in (Tooled, Judge):
+        assert await check(server, offers('"auto"')) == []
+    (problem,) = await check(Tooled, offers('"atuo"'))
+    assert problem.key == "responses_create_params.tools"
+
+
+async def test_a_tool_that_the_server_lacks_is_named_with_the_one_that_is_near() -> None:
+    tools = (
+        """[{"type":"function","name":"count_letter"},{"name":"count_leter"},{"type":"web_search"},{"name":"other"}]"""
+    )
+    near, other = await check(Tooled, offers(tools))
+    assert (near.key, near.what) == ("responses_create_params.tools[1].name", "is not a tool of it")
+    assert (near.hint, near.value) == ("did you mean count_letter?", "count_leter")
+    assert other.hint == "it has: count_letter"
+    for server in (Judge, Open):  # one that has no tools, and one with routes that no list names
+        assert await check(server, offers(tools)) == []
