@@ -31,5 +31,5 @@ async def stack(scope: Any, receive: Any, send: Any) -> None:
 async def test_a_row_that_asks_for_its_server_s_tools_is_sent_with_them() -> None:
     async with running(stack) as url, AsyncStack.connect(url) as client:
         for tools, sent in (("auto", [TOOL]), ([], [])):
-            row = {"responses_create_params": {"input": "?", "tools": tools}}
+            row: dict[str, Any] = {"responses_create_params": {"input": "?", "tools": tools}}
             assert (await client.run(row, agent="agent"))["responses_create_params"] == {"input": "?", "tools": sent}
