@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from inspect import isawaitable
+from typing import Any, NoReturn, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
+from gym.server.author_shape import must_be_async
 from gym.server.errors import own_validation_error, validation_message
 from gym.wire.failures import RolloutError
 from gym.wire.json_text import lacks
@@ -48,9 +50,15 @@ class Hook:
 
     async def run(self, request: BaseModel, state: Any) -> Any:
         try:
-            return await (self.method(request, state=state) if self.wants_state else self.method(request))
+            outcome = self.method(request, state=state) if self.wants_state else self.method(request)
+            return await outcome if isawaitable(outcome) else self._refuse_plain()
         except ValidationError as error:  # of something the author parsed: the body was checked before
             raise own_validation_error(error) from error
+
+    def _refuse_plain(self) -> NoReturn:
+        """A plain function may return what can be awaited, so that it is refused when it does not."""
+        message = must_be_async(getattr(self.method, "__self__", self), self.method)
+        raise RolloutError("resources", message, retryable=False)
 
 
 def _refuse_what_json_cannot_say(body: bytes) -> None:

@@ -21,6 +21,7 @@ from gym import __version__
 from gym.errors import GymError
 from gym.http.tracing import TRACING, Tracer, start_tracing, stop_tracing
 from gym.server.asgi import Answer, Call, Handler, HotRoutes, Receive, Route, Scope, Send
+from gym.server.author_shape import refuse_bad_init, refuse_bad_methods
 from gym.server.config import ServerConfig, Settings, parse_config, read_settings
 from gym.server.errors import error_to_failure
 from gym.server.kept_memory import keep_freed_memory
@@ -70,6 +71,10 @@ class Server:
     @property
     def name(self) -> str:
         return self.config.name
+
+    def check_methods(self) -> None:
+        """Of a subclass, before it starts."""
+        refuse_bad_methods(self, {"start": ()})
 
     async def begin(self) -> None:
         """What a kind of server does before `start`: subclasses of yours need not call on it."""
@@ -132,6 +137,7 @@ class Server:
     @classmethod
     def _make(cls, settings: Settings) -> Self:
         kind = cast(type[ServerConfig], get_type_hints(cls).get("config", ServerConfig))
+        refuse_bad_init(cls, ("config", "settings"))
         return cls(parse_config(kind, settings.name, settings.fields), settings)
 
 
@@ -180,6 +186,7 @@ class ServerApp:
         )
         keep_freed_memory()
         server = self._make(settings)
+        server.check_methods()
         self._peer_token = settings.peer_token
         server.own_secrets = OwnSecrets.of(settings, os.environ)
         self._tracer = start_tracing(settings.telemetry, server.name, _facts_for_traces(settings))

@@ -15,6 +15,7 @@ from pydantic_core import to_json
 
 from gym.server.asgi import Answer, Call
 from gym.server.author_hook import Hook
+from gym.server.author_shape import refuse_bad_methods
 from gym.server.base import Route, json_answer
 from gym.server.config import Settings
 from gym.server.errors import validation_message
@@ -111,6 +112,10 @@ class GymnasiumServer(ResourcesServer[Episode[S]], Generic[S]):
     @property
     def row_model(self) -> type[BaseModel]:
         return self._reset.model
+
+    def check_methods(self) -> None:
+        super().check_methods()
+        refuse_bad_methods(self, {"reset": ("row",), "step": ("action", "state")})
 
     def routes(self) -> list[Route]:
         own = [

@@ -50,6 +50,9 @@ def owner(log: list[str], *, fails: bool = False) -> type[ResourcesServer[str]]:
         async def close(self, state: str) -> None:
             log.append(f"close {state}")
 
+        async def verify(self, rollout: VerifyRequest) -> float:
+            return 0.0
+
     return Owner
 
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from gym.errors import UserError
 from gym.server import MultiRewardResponse, ResourcesServer, VerifyRequest, VerifyResponse
 from gym.server.asgi import Answer, Call, HotRoutes
 from gym.server.testing import Caller, running
@@ -146,14 +147,12 @@ async def test_a_verifier_that_ran_out_of_time_says_timeout() -> None:
     assert reply.body["error"]["message"] == "the compiler took 10 s"
 
 
-async def test_without_a_verifier_nothing_is_scored() -> None:
+async def test_a_server_without_a_verifier_does_not_start() -> None:
     class Bare(ResourcesServer[None]):
         """Only tools."""
 
-    async with running(Bare.app({}, name="bare")) as url, Caller(url) as caller:
-        reply = await caller.post("/verify", asked())
-    assert reply.status == 500
-    assert "Bare has no verify" in reply.body["error"]["message"]
+    with pytest.raises(UserError, match=r"^Bare \(test_resources\.py:\d+\) has no verify\nWrite `async def verify\("):
+        await Bare.app({}, name="bare").start()
 
 
 # Bad bodies.

@@ -1,0 +1,146 @@
+"""Refuses, at the start, methods of an author that would fail every rollout: not async, or with other parameters.
+
+What may work is let through: a plain function may return something to await, a decorator may give it other parameters.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from types import FunctionType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from gym.errors import UserError
+
+PLAIN_CALLS = frozenset(("float", "int", "bool", "str", "len", "sum", "round", "abs", "dict", "list", "set", "tuple"))
+_SURELY_PLAIN = (
+    ast.Constant,
+    ast.Compare,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.Dict,
+    ast.List,
+    ast.Set,
+    ast.Tuple,
+    ast.JoinedStr,
+)
+
+
+def refuse_bad_methods(server: object, expected: Mapping[str, Sequence[str]]) -> None:
+    """`expected`: what each method is given, after self. One that is given `state` by its name may go without."""
+    for name, arguments in expected.items():
+        method = getattr(server, name)
+        if cannot_be_awaited(method):
+            raise UserError(must_be_async(server, method, name), f"Write `async def {name}{written(method)}` there.")
+        if not _can_take(method, arguments):
+            raise UserError(f"{method_place(server, method, name)}: {_wrong_parameters(name, method, arguments)}")
+
+
+def refuse_bad_init(kind: type, taken: Sequence[str]) -> None:
+    init: Any = vars(next(one for one in kind.__mro__ if "__init__" in vars(one)))["__init__"]
+    if not _can_take(init, ("self", *taken)):
+        what = f"{kind.__name__}.__init__{_in_file(init)}: {_wrong_parameters('__init__', init, taken)}"
+        raise UserError(what, f"Call `super().__init__({', '.join(taken)})` in it; or write `async def start(self)`.")
+
+
+def refuse_without(server: object, name: str, write: str) -> None:
+    """A class that must have a method of that name, and has none."""
+    kind = type(server)
+    try:
+        place = f" ({Path(inspect.getfile(kind)).name}:{inspect.getsourcelines(kind)[1]})"
+    except (OSError, TypeError):
+        place = ""
+    raise UserError(f"{kind.__name__}{place} has no {name}", write)
+
+
+def must_be_async(server: object, method: Callable[..., Any], name: str = "") -> str:
+    return f"{method_place(server, method, name)} must be `async def`" + (
+        ", without `yield`" if inspect.isasyncgenfunction(method) else ""
+    )
+
+
+def method_place(server: object, method: Callable[..., Any], name: str = "") -> str:
+    """`Quiz.verify (app.py:22)`."""
+    function = _function(method)
+    name = name or getattr(function, "__name__", type(method).__name__)
+    return f"{type(server).__name__}.{name}{_in_file(function)}"
+
+
+def written(method: Callable[..., Any]) -> str:
+    """`(self, rollout)`, as it stands in the file."""
+    signature = inspect.signature(_function(method), follow_wrapped=False)
+    bare = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
+    return str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+
+
+def cannot_be_awaited(method: Callable[..., Any]) -> bool:
+    """Only where it is sure: a plain function that says so, or whose every `return` does."""
+    function = _function(method)
+    if not isinstance(function, FunctionType) or inspect.iscoroutinefunction(function):
+        return False
+    if hasattr(function, "__wrapped__") or function.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE:
+        return False
+    return inspect.isasyncgenfunction(function) or _says_plain(function) or _returns_plain(function)
+
+
+def _says_plain(function: FunctionType) -> bool:
+    try:
+        hint = get_type_hints(function).get("return", Any)
+    except Exception:  # noqa: BLE001 (a hint may name what only a type checker imports)
+        return False
+    return _is_plain(hint)
+
+
+def _is_plain(hint: Any) -> bool:
+    origin = get_origin(hint) or hint
+    if origin in (Union, UnionType):
+        return all(_is_plain(one) for one in get_args(hint))
+    return isinstance(origin, type) and origin not in (object, Any) and not issubclass(origin, Awaitable)
+
+
+def _returns_plain(function: FunctionType) -> bool:
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return False
+    values = [one.value for one in ast.walk(tree) if isinstance(one, ast.Return) and one.value is not None]
+    return isinstance(tree.body[0], ast.FunctionDef) and all(_is_plain_value(one) for one in values)
+
+
+def _is_plain_value(value: ast.expr) -> bool:
+    if isinstance(value, ast.Call):
+        return isinstance(value.func, ast.Name) and value.func.id in PLAIN_CALLS
+    return isinstance(value, _SURELY_PLAIN)
+
+
+def _can_take(method: Callable[..., Any], arguments: Sequence[str]) -> bool:
+    try:
+        signature = inspect.signature(method, follow_wrapped=False)
+        wants_state = "state" in inspect.signature(method).parameters
+    except (TypeError, ValueError):  # one that does not say
+        return True
+    places = [one for one in arguments if one != "state="]
+    try:
+        signature.bind(*places, **({"state": None} if wants_state and "state=" in arguments else {}))
+    except TypeError:
+        return False
+    return True
+
+
+def _wrong_parameters(name: str, method: Callable[..., Any], arguments: Sequence[str]) -> str:
+    places = [one for one in arguments if one != "state="]
+    forms = [["self", *places]] + ([["self", *places, "state"]] if "state=" in arguments else [])
+    right = " or ".join(f"({', '.join(form)})" for form in forms)
+    return f"`{name}` takes {right}, and this one takes {written(method)}"
+
+
+def _function(method: Callable[..., Any]) -> Any:
+    return getattr(method, "__func__", method)
+
+
+def _in_file(function: Any) -> str:
+    code = getattr(function, "__code__", None)
+    return f" ({Path(code.co_filename).name}:{code.co_firstlineno})" if code else ""
