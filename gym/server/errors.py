@@ -36,9 +36,14 @@ def error_to_failure(error: BaseException, *, server: str, role: str, rollout_id
     if isinstance(error, ValidationError):
         return RolloutError("row", validation_message(error), server=server)
     kind = cast(FailureKind, role if role in KINDS else "agent")
+    about = f"rollout {rollout_id}: " if rollout_id else ""
     if isinstance(error, TimeoutError):
-        return RolloutError("timeout", str(error) or "a call took too long", server=server)
-    log.error("%s%s", f"rollout {rollout_id}: " if rollout_id else "", error_text(error), exc_info=error)
+        message = _message(error) or "a call took too long"
+        if place := _own_place(traceback.extract_tb(error.__traceback__)):
+            message = f"{message} ({place})"
+            log.error("%s%s", about, message, exc_info=error)
+        return RolloutError("timeout", message, server=server)
+    log.error("%s%s", about, error_text(error), exc_info=error)
     return RolloutError(kind, error_text(error), server=server, retryable=isinstance(error, OSError))
 
 
@@ -98,8 +103,20 @@ def _message(error: BaseException) -> str:
 
 def place_of(stack: Sequence[traceback.FrameSummary]) -> str:
     """`app.py:31 in verify: return 1 / 0`: the innermost line that is the author's own, else the innermost."""
-    own = [frame for frame in stack if not frame.filename.startswith(_LIBRARIES)] or stack
-    if not own:
+    return _own_place(stack) or _show_place(stack[-1:])
+
+
+def is_own_file(name: str) -> bool:
+    """Of an author: no library, nothing of ours, nothing that Python itself runs."""
+    return not name.startswith((*_LIBRARIES, "<frozen "))
+
+
+def _own_place(stack: Sequence[traceback.FrameSummary]) -> str:
+    return _show_place([frame for frame in stack if is_own_file(frame.filename)][-1:])
+
+
+def _show_place(frames: Sequence[traceback.FrameSummary]) -> str:
+    if not frames:
         return ""
-    last = own[-1]
+    (last,) = frames
     return f"{Path(last.filename).name}:{last.lineno} in {last.name}" + (f": {last.line}" if last.line else "")

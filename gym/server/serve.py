@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
+from types import FrameType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -123,16 +123,26 @@ def load_app(path: Path) -> Any:
     sys.modules["app"] = module
     try:
         spec.loader.exec_module(module)
-    except ImportError as error:
-        from gym.server.missing_library import missing_library  # noqa: PLC0415 (when one is)
-
-        if (lacking := missing_library(error, path)) is None:
-            raise
-        raise lacking from error
+    except GymError:
+        raise
+    except Exception as error:
+        raise _why_not_imported(error, path) from error
     app = getattr(module, "app", None)
     if app is None:
         raise UserError(f"{path} defines no `app`", "end it with `app = MyServer.app()`")
+    if isinstance(app, type | MethodType):
+        from gym.server.broken_app import refuse_no_app  # noqa: PLC0415 (an app is seldom one of these)
+
+        refuse_no_app(app, path)
     return app
+
+
+def _why_not_imported(error: Exception, path: Path) -> UserError:
+    from gym.server.broken_app import broken_app  # noqa: PLC0415 (when one is)
+    from gym.server.missing_library import missing_library  # noqa: PLC0415 (when one is)
+
+    lacking = missing_library(error, path) if isinstance(error, ImportError) else None
+    return lacking or broken_app(error, path)
 
 
 def run_app(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from pathlib import Path
@@ -68,9 +69,25 @@ def test_a_broken_connection_may_be_tried_again() -> None:
 
 
 def test_a_call_that_took_too_long_is_a_timeout() -> None:
-    failure = error_to_failure(raised(TimeoutError()), server="s", role="resources")
+    failure = error_to_failure(TimeoutError(), server="s", role="resources")
     assert (failure.kind, failure.status, failure.retryable) == ("timeout", 504, True)
     assert failure.message == "a call took too long"
+
+
+def test_a_timeout_of_the_authors_own_names_its_line_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR, "gym.server"):
+        failure = error_to_failure(raised(TimeoutError("db slow")), server="s", role="resources", rollout_id="7-1")
+    assert (failure.kind, failure.status, failure.retryable) == ("timeout", 504, True)
+    assert failure.message.startswith("db slow (test_errors.py:")
+    assert failure.message.endswith("in raised: raise error)")
+    assert "rollout 7-1: db slow (test_errors.py:" in caplog.text
+
+
+async def test_a_timeout_inside_a_library_names_the_line_that_called_it() -> None:
+    with pytest.raises(TimeoutError) as caught:
+        await asyncio.wait_for(asyncio.Event().wait(), 0)
+    failure = error_to_failure(caught.value, server="s", role="resources")
+    assert failure.message.startswith("a call took too long (test_errors.py:")
 
 
 def test_a_role_that_is_no_kind_of_failure_is_an_agents() -> None:

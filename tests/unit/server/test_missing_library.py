@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import gym
 from gym.errors import UserError
 from gym.server.serve import load_app
 
@@ -48,5 +49,29 @@ def test_what_a_library_wants_in_turn_is_named_with_the_library(
 def test_a_mistake_in_a_module_of_its_own_is_no_missing_library(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("from rules_of_it import absent\n")
     (tmp_path / "rules_of_it.py").write_text("")
-    with pytest.raises(ImportError, match="cannot import name 'absent'"):
+    with pytest.raises(UserError, match="ImportError: cannot import name 'absent'") as caught:
         load_app(tmp_path / "app.py")
+    assert 'app.py", line 1' in caught.value.what
+    assert "environment" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("from gym.server import Judge", "gym.server has no Judge: from gym.server.judge import Judge"),
+        ("from gym.server import judged", "gym.server has no judged: from gym.server.judge import judged"),
+        ("from gym.server import Sandboxes", "gym.server has no Sandboxes: from gym.sandbox"),
+        ("from gym.server import items", "gym.server has no items: from gym.wire import items"),
+        ("from gym.server import ResourceServer", "gym.server has no ResourceServer: did you mean ResourcesServer?"),
+        ("from gym.server import Xyzzy", f"gym.server has no Xyzzy, in this version of it ({gym.__version__})"),
+        ("import gym.servr", "gym has no module servr: did you mean server?"),
+        ("from gym.server.judg import Judge", "gym.server has no module judg: did you mean judge?"),
+        ("import gym.server.judge.x", "gym.server.judge has no module x, in this version"),
+    ],
+)
+def test_a_name_that_gym_has_elsewhere_is_named_with_its_module(tmp_path: Path, line: str, said: str) -> None:
+    (tmp_path / "app.py").write_text(f"import os\n{line}\n")
+    with pytest.raises(UserError) as caught:
+        load_app(tmp_path / "app.py")
+    assert str(caught.value).startswith(f"app.py:2: {said}")
+    assert "requirements.txt" not in str(caught.value)
