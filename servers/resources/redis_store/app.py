@@ -127,7 +127,7 @@ class RedisStore(ResourcesServer[Place]):
     async def verify(self, rollout: StoreTask, state: Place | None) -> Score:
         """1.0 when the store holds what it should, and nothing else."""
         if state is None:
-            return Score(reward=0.0, reason="no store: verify came without the cookie of seed_session")
+            raise RolloutError("row", "verify needs a session: POST /seed_session first, and send its cookie along")
         final: dict[str, str] = await self.ask(state, "HGETALL")
         wanted = rollout.expected_store
         wrong = [key for key in sorted({*final, *wanted}) if final.get(key) != wanted.get(key)]

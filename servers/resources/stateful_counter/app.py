@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from gym.server import ResourcesServer, Row, Score, VerifyRequest, tool
+from gym.wire.failures import RolloutError
 
 
 class CounterRow(Row):
@@ -44,7 +45,7 @@ class StatefulCounter(ResourcesServer[Counter]):
     async def verify(self, rollout: CounterTask, state: Counter | None) -> Score:
         """1.0 when this rollout's counter stands where it should."""
         if state is None:
-            return Score(reward=0.0, reason="no counter: verify came without the cookie of seed_session")
+            raise RolloutError("row", "verify needs a session: POST /seed_session first, and send its cookie along")
         right = state.count == rollout.expected_count
         reason = "" if right else f"the counter stands at {state.count}, not at {rollout.expected_count}"
         return Score(reward=float(right), final_count=state.count, reason=reason)

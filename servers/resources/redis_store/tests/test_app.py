@@ -137,11 +137,11 @@ async def test_a_store_that_no_one_closes_ends_by_itself(redis: OwnRedis) -> Non
             assert 3600 < int(left) <= 4200
 
 
-async def test_verify_without_a_session_is_worth_0_and_says_why(redis: OwnRedis) -> None:
+async def test_verify_without_a_session_is_a_failure_and_no_reward(redis: OwnRedis) -> None:
     async with store(redis) as caller:
-        reply = (await verify(caller, row({}, {}))).body
-    assert reply["reward"] == 0.0
-    assert "seed_session" in reply["reason"]
+        reply = await verify(caller, row({}, {}))
+    assert (reply.status, reply.body["error"]["kind"]) == (422, "row")
+    assert "seed_session" in reply.body["error"]["message"]
 
 
 async def test_a_server_that_is_told_no_redis_does_not_start() -> None:

@@ -75,11 +75,11 @@ async def test_without_a_seed_the_counter_begins_at_0_and_lives_on_by_its_cookie
         assert (await caller.post("/get_counter_value")).body == {"count": 2}
 
 
-async def test_verify_without_a_session_is_worth_0_and_says_why() -> None:
+async def test_verify_without_a_session_is_a_failure_and_no_reward() -> None:
     async with counter() as caller:
-        reply = await verify(caller, row(3, 3))
-    assert reply["reward"] == 0.0
-    assert "seed_session" in reply["reason"]
+        reply = await caller.post("/verify", row(3, 3) | {"response": {"output": []}})
+    assert (reply.status, reply.body["error"]["kind"]) == (422, "row")
+    assert "seed_session" in reply.body["error"]["message"]
 
 
 async def test_a_session_that_is_gone_is_a_failure_and_no_reward() -> None:
