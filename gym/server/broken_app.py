@@ -1,4 +1,4 @@
-"""Says why a server's file cannot be imported, by the author's own lines alone; and what its `app` is instead of an app."""
+"""Says why a server's file cannot be imported, by the author's own lines alone; and what an `app` is that is none."""
 
 from __future__ import annotations
 
