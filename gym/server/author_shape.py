@@ -42,7 +42,7 @@ def refuse_bad_methods(server: object, expected: Mapping[str, Sequence[str]]) ->
 def refuse_bad_init(kind: type, taken: Sequence[str]) -> None:
     init: Any = vars(next(one for one in kind.__mro__ if "__init__" in vars(one)))["__init__"]
     if not _can_take(init, ("self", *taken)):
-        what = f"{kind.__name__}.__init__{_in_file(init)}: {_wrong_parameters('__init__', init, taken)}"
+        what = f"{kind.__name__}.__init__{show_place(init)}: {_wrong_parameters('__init__', init, taken)}"
         raise UserError(what, f"Call `super().__init__({', '.join(taken)})` in it; or write `async def start(self)`.")
 
 
@@ -66,7 +66,7 @@ def method_place(server: object, method: Callable[..., Any], name: str = "") -> 
     """`Quiz.verify (app.py:22)`."""
     function = _function(method)
     name = name or getattr(function, "__name__", type(method).__name__)
-    return f"{type(server).__name__}.{name}{_in_file(function)}"
+    return f"{type(server).__name__}.{name}{show_place(function)}"
 
 
 def written(method: Callable[..., Any]) -> str:
@@ -141,6 +141,7 @@ def _function(method: Callable[..., Any]) -> Any:
     return getattr(method, "__func__", method)
 
 
-def _in_file(function: Any) -> str:
+def show_place(function: Any) -> str:
+    """` (app.py:22)`, behind its name."""
     code = getattr(function, "__code__", None)
     return f" ({Path(code.co_filename).name}:{code.co_firstlineno})" if code else ""

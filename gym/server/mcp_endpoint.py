@@ -93,7 +93,7 @@ class McpEndpoint:
         if tool.wants_state and not session_id:
             raise RolloutError("row", f"401: {TOKEN_HEADER} is missing: /seed_session hands one out", status=401)
         result, _ = await self._server.call_tool(tool, write_json(params.arguments or {}), session_id)
-        return tools.result_to_json(result)
+        return tool.write(result)
 
 
 def _tool_to_mcp(one: tools.Tool, result: tools.ResultSchema | None) -> Tool:

@@ -218,7 +218,7 @@ class ResourcesServer(Server, Generic[S]):
 
     async def _call_shared(self, shared: SharedSessions, tool: Tool, body: bytes, session_id: str) -> tuple[Any, str]:
         async def work(state: Any) -> bytes:
-            return result_to_json(await tool.call(body, state))
+            return tool.write(await tool.call(body, state))
 
         session_id = session_id or await shared.open(await self.unseeded())
         return orjson.Fragment(await shared.run(session_id, _call_id(CURRENT.get()), work)), session_id
@@ -333,7 +333,7 @@ class ResourcesServer(Server, Generic[S]):
                 result, session_id = await self.call_tool(one, call.body, given)
             except ValidationError as error:
                 return Answer(validation_detail(error), 422)
-            return Answer(result_to_json(result), headers=self._set_cookie(session_id) if session_id != given else ())
+            return Answer(one.write(result), headers=self._set_cookie(session_id) if session_id != given else ())
 
         return Route(f"/{one.name}", call_it, one.description.partition("\n")[0], one.arguments)
 

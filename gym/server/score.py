@@ -44,9 +44,12 @@ def reward_fields(outcome: Any) -> dict[str, Any]:
     else:
         fields = {"reward": outcome}
     reward = fields.get("reward")
+    if "reward" not in fields:
+        message = f"verify returned a mapping without `reward`; its keys are: {_keys(fields)}"
+        raise RolloutError("resources", message, retryable=False)
     if not _is_finite(reward):
         raise RolloutError(
-            "resources", f"verify returned {_describe(reward)}: a reward is a finite number", retryable=False
+            "resources", f"verify returned {describe(reward)}: a reward is a finite number", retryable=False
         )
     fields["reward"] = float(reward)
     return fields
@@ -79,7 +82,12 @@ def _is_finite(reward: Any) -> TypeGuard[Real]:
         return False
 
 
-def _describe(reward: Any) -> str:
+def _keys(fields: Mapping[Any, Any]) -> str:
+    text = ", ".join(map(str, fields)) or "none"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
+def describe(reward: Any) -> str:
     """In the same words each time: of failures those with one message are counted as one."""
     if isinstance(reward, Coroutine):
         reward.close()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_type_hints, overload
 
 import orjson
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
@@ -14,8 +14,11 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import to_jsonable_python
 
 from gym.errors import UserError
+from gym.server.author_shape import show_place
 from gym.server.errors import own_validation_error
+from gym.server.score import describe
 from gym.wire.deep_values import UNWRITABLE, cut_depth, is_too_deep
+from gym.wire.failures import RolloutError
 from gym.wire.json_text import write_any_json, write_json
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -97,11 +100,29 @@ class Tool:
         except ValidationError as error:
             raise own_validation_error(error) from error
 
+    def write(self, result: Any) -> bytes:
+        """What `call` returned, as JSON; what cannot be is the author's mistake, and named with its tool."""
+        try:
+            return result_to_json(result)
+        except UNWRITABLE as error:
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            what = describe(result) if isinstance(result, Coroutine) else f"{describe(result)}, no JSON: {why}"
+            message = f"the tool {self.name}{show_place(_function(self.method))} returned {what}"
+            raise RolloutError("resources", message, retryable=False) from error
 
-def tool(method: F) -> F:
+
+@overload
+def tool(method: F) -> F: ...
+@overload
+def tool() -> Callable[[F], F]: ...
+def tool(method: Any = None) -> Any:
     """Marks an async method as a tool. A parameter called `state` receives the rollout's state; no schema shows it."""
+    if method is None:  # `@tool()`
+        return tool
+    if not callable(method):
+        raise UserError("@tool takes nothing: a tool has the name of its method, and its docstring", "Write `@tool`.")
     if not inspect.iscoroutinefunction(method):
-        raise UserError(f"@tool {method.__qualname__} must be `async def`")
+        raise UserError(f"@tool {method.__qualname__}{show_place(method)} must be `async def`")
     setattr(method, _MARK, True)
     return method
 
@@ -142,7 +163,8 @@ def _make_tool(owner: object, name: str, function: Callable[..., Any]) -> Tool:
         raise UserError(
             f"{type(owner).__name__}.{name} cannot be a tool: the contract uses that name", "rename the method"
         )
-    hints = get_type_hints(function, include_extras=True)
+    place = f"{type(owner).__name__}.{name}{show_place(function)}"
+    hints = _hints_of(function, place)
     fields: dict[str, Any] = {}
     names: list[str] = []
     parameters = [one for one in inspect.signature(function).parameters.values() if one.name != "self"]
@@ -157,9 +179,38 @@ def _make_tool(owner: object, name: str, function: Callable[..., Any]) -> Tool:
     return Tool(
         name=name,
         description=inspect.getdoc(function) or "",
-        arguments=create_model(f"{name}_arguments", **fields),
+        arguments=_arguments_model(name, fields, place),
         method=getattr(owner, name),
         parameters=tuple(names),
         wants_state=len(fields) != len(parameters),
         returns=hints.get("return", Any),
     )
+
+
+def _hints_of(function: Callable[..., Any], place: str) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise UserError(f"{place}: a type of its signature is not known: {error}") from None
+
+
+def _arguments_model(name: str, fields: Mapping[str, Any], place: str) -> type[BaseModel]:
+    try:
+        return create_model(f"{name}_arguments", **fields)
+    except PydanticUserError as error:
+        why = str(error).splitlines()[0]
+        argument = next((field.alias for hint, field in fields.values() if not _is_readable(hint)), "")
+        what = f"{place}: {f'its argument {argument!r}' if argument else 'an argument'} cannot be read from JSON: {why}"
+        raise UserError(what, "Give it a type of Python's own, a pydantic model, a dataclass or a TypedDict.") from None
+
+
+def _is_readable(hint: Any) -> bool:
+    try:
+        TypeAdapter(hint)
+    except PydanticUserError:
+        return False
+    return True
+
+
+def _function(method: Callable[..., Any]) -> Any:
+    return getattr(method, "__func__", method)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import Annotated, Any, Literal
 
@@ -160,6 +161,79 @@ def test_a_tool_must_be_async() -> None:
 
         @tool
         def look(self: Any) -> None: ...
+
+
+def test_a_tool_that_is_not_async_is_named_with_its_line() -> None:
+    def look(self: Any) -> None: ...
+
+    with pytest.raises(UserError, match=r"look \(test_tools\.py:\d+\) must be"):
+        tool(look)
+
+
+async def test_a_tool_may_be_marked_with_parentheses_too() -> None:
+    class Marked:
+        @tool()
+        async def look(self, city: str) -> str:
+            return city
+
+    assert await collect_tools(Marked())["look"].call(b'{"city": "Rome"}', None) == "Rome"
+
+
+def test_a_mark_that_is_given_a_name_says_what_to_write() -> None:
+    with pytest.raises(UserError, match="@tool takes nothing"):
+        tool("look")  # type: ignore[call-overload]
+
+
+class Opaque:
+    pass
+
+
+def test_an_argument_that_no_json_can_be_is_named_with_its_tool() -> None:
+    class Holder:
+        @tool
+        async def look(self, city: str, place: Opaque) -> None: ...
+
+    with pytest.raises(UserError) as caught:
+        collect_tools(Holder())
+    assert re.match(r"Holder\.look \(test_tools\.py:\d+\): its argument 'place' cannot be read", caught.value.what)
+    assert len(str(caught.value).splitlines()) == 2
+
+
+def test_a_type_that_is_not_known_is_named_with_its_tool() -> None:
+    async def look(self: Any, place: Any) -> None: ...
+
+    look.__annotations__["place"] = "Absent"
+    owner = type("Holder", (), {"look": tool(look)})()
+    with pytest.raises(UserError, match=r"^Holder\.look \(test_tools\.py:\d+\): a type .* name 'Absent' is not"):
+        collect_tools(owner)
+
+
+async def _late() -> None: ...
+
+
+CYCLE: list[Any] = []
+CYCLE.append(CYCLE)
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (Opaque(), "an object of type Opaque, no JSON: "),
+        (b"\xff", "an object of type bytes, no JSON: "),
+        (CYCLE, "an object of type list, no JSON: "),
+        ({"a": Opaque()}, "an object of type dict, no JSON: "),
+    ],
+)
+def test_a_result_that_no_json_can_say_is_named_with_its_tool(box: dict[str, Tool], result: Any, said: str) -> None:
+    with pytest.raises(RolloutError) as caught:
+        box["nothing"].write(result)
+    assert re.match(rf"the tool nothing \(test_tools\.py:\d+\) returned {said}", caught.value.message)
+    assert (caught.value.kind, caught.value.retryable) == ("resources", False)
+
+
+def test_a_coroutine_that_a_tool_returned_is_called_that(box: dict[str, Tool]) -> None:
+    with pytest.raises(RolloutError, match="returned a coroutine that it did not await$"):
+        box["nothing"].write(_late())
 
 
 def test_a_tool_has_named_parameters_only() -> None:
