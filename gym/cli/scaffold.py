@@ -18,6 +18,8 @@ PLACEHOLDER = "__name__"
 SUFFIX = ".j2"
 COMMON, ABOUT = "_common", "about.txt"
 TEMPLATES = {"agent": "agents", "resources": "adapter"}  # kind -> folder of templates/
+RESERVED = ("policy_model", "router", "console", "sandbox")  # what every stack has under that name
+LONGEST_NAME = 100  # folders, files and class names are made of it
 VALID_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -83,6 +85,11 @@ def check_name(name: str) -> None:
             f"'{name}' cannot be a server's name: use a-z, 0-9 and _, beginning with a letter.",
             f"The nearest one that can: {nearest_name(name)}",
         )
+    if len(name) > LONGEST_NAME:
+        what = f"A name of {len(name)} letters is too long: at most {LONGEST_NAME}."
+        raise UserError(what, f"For example: {nearest_name(name)}")
+    if name in RESERVED:
+        raise UserError(f"'{name}' is what a stack's own {name.partition('_')[0]} is called.", f"Try: {name}_server")
     if keyword.iskeyword(name) or name in sys.stdlib_module_names:
         raise UserError(f"'{name}' means something to Python itself.", f"Try: {name}_server")
 
@@ -93,7 +100,9 @@ def nearest_name(name: str) -> str:
     plain = re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
     if not plain[:1].isalpha():
         plain = f"server_{plain}".rstrip("_")
-    return f"{plain}_server" if keyword.iskeyword(plain) or plain in sys.stdlib_module_names else plain
+    plain = plain[:LONGEST_NAME].rstrip("_")
+    taken = keyword.iskeyword(plain) or plain in sys.stdlib_module_names or plain in RESERVED
+    return f"{plain}_server" if taken else plain
 
 
 def class_name(name: str) -> str:
@@ -125,6 +134,9 @@ def write_tree(folder: Path, files: Mapping[Path, str]) -> None:
         raise UserError(
             f"{folder} is already there; nothing was changed.", "Choose another name, or move that away first."
         ) from None
+    except OSError as error:
+        what = f"{folder} cannot be made: {error.strerror}."
+        raise UserError(what, "Name a folder that you may write to: --to DIR.") from None
     try:
         for name, text in files.items():
             path = folder / name

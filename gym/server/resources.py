@@ -189,7 +189,7 @@ class ResourcesServer(Server, Generic[S]):
 
     def check_methods(self) -> None:
         super().check_methods()
-        if getattr(self.verify, "__func__", None) is ResourcesServer.verify:
+        if type(self) is not ResourcesServer and getattr(self.verify, "__func__", None) is ResourcesServer.verify:
             refuse_without(self, "verify", "Write `async def verify(self, rollout: VerifyRequest) -> float` in it.")
         refuse_bad_methods(self, {"seed": ("row", "state="), "verify": ("rollout", "state=")})
 

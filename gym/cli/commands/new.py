@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 from rich.text import Text
 
+from gym import labels
 from gym.cli import console
 from gym.cli.relative_paths import relative
 from gym.cli.scaffold import (
@@ -52,21 +54,31 @@ def command(
     files = render_template(chosen, name, relative(folder))
     write_tree(folder, for_checkout(files) if _in_checkout(folder) else files)
     console.show(Text.assemble(("made     ", "bold"), relative(folder)))
-    console.show(Text.assemble(("test it  ", "bold"), f"gym test {name}"))
-    console.show(Text.assemble(("run it   ", "bold"), _run_line(kind, name)))
+    found = _finding(name, folder.parent)
+    console.show(Text.assemble(("test it  ", "bold"), f"{found}gym test {name}"))
+    console.show(Text.assemble(("run it   ", "bold"), f"{found}{_run_line(kind, name)}"))
     console.show(Text.assemble(("next     ", "bold"), f"read {relative(folder / 'README.md')}"))
     return 0
 
 
 def _show_templates(known: list[ServerTemplate]) -> int:
+    width = max((len(one.name) for one in known), default=0) + 2
     for one in known:
-        console.show(Text.assemble((f"{one.name:<18}", "bold"), one.about))
+        console.show(Text.assemble((f"{one.name:<{width}}", "bold"), one.about))
     return 0
 
 
 def _parent(kind: Kind) -> Path:
     servers = Path.cwd() / "servers"
     return servers / FOLDERS[kind] if servers.is_dir() else Path.cwd()
+
+
+def _finding(name: str, parent: Path) -> str:
+    """What goes before a command that is typed here, so that it finds a server which lies elsewhere."""
+    if any(one.name == name for one in list_servers(search_roots(Path.cwd(), os.environ))):
+        return ""
+    before = f'{os.pathsep}"${labels.ENV_PATH}"' if os.environ.get(labels.ENV_PATH) else ""
+    return f"{labels.ENV_PATH}={shlex.quote(relative(parent))}{before} "
 
 
 def _in_checkout(folder: Path) -> bool:

@@ -35,6 +35,12 @@ class Answered(NamedTuple):
     body: Any  # parsed where it is JSON, else bytes
     reply: Reply
 
+    @property
+    def result(self) -> Any:
+        """The body of a call that went well; of another the test shows the server's own words."""
+        assert self.status == 200, f"answered {self.status}: {_failure_message(self.body)}"
+        return self.body
+
 
 class Caller:
     """One rollout's client: keeps the cookies it is given. Use it as an async context manager."""
@@ -188,6 +194,11 @@ async def _start(server: PromptServer, listener: socket.socket) -> None:
     if not server.started:
         listener.close()
         raise RuntimeError("the app did not start; its log says why")
+
+
+def _failure_message(body: Any) -> str:
+    error = body.get("error") if isinstance(body, dict) else None
+    return f"{error.get('kind')}: {error.get('message')}" if isinstance(error, dict) else str(body)
 
 
 def _parse(body: bytes) -> Any:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from gym.cli.scaffold import (
+    LONGEST_NAME,
     check_name,
     class_name,
     find_template,
@@ -37,6 +38,9 @@ from gym.server.cases import CASES, load_cases, missing_kinds
         ("math-hard", "math_hard"),
         ("", "server"),
         ("_x", "x"),
+        ("policy_model", "policy_model_server"),
+        ("router", "router_server"),
+        ("a" * 300, "a" * LONGEST_NAME),
     ],
 )
 def test_a_bad_name_is_refused_with_one_that_works(given_name: str, nearest: str) -> None:
@@ -72,6 +76,13 @@ def test_a_folder_that_is_there_is_not_touched(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="already there"):
         write_tree(tmp_path, {Path("app.py"): "theirs\n"})
     assert (tmp_path / "app.py").read_text() == "mine\n"
+
+
+def test_a_folder_that_cannot_be_made_is_a_plain_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"file/mine cannot be made: Not a directory\.") as caught:
+        write_tree(tmp_path / "file" / "mine", {})
+    assert "--to DIR" in caught.value.hint
 
 
 def test_a_tree_that_cannot_be_written_whole_leaves_nothing_and_names_the_folder(tmp_path: Path) -> None:
