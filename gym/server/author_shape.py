@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import FunctionType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from gym.errors import UserError
 
@@ -40,10 +40,15 @@ def refuse_bad_methods(server: object, expected: Mapping[str, Sequence[str]]) ->
 
 
 def refuse_bad_init(kind: type, taken: Sequence[str]) -> None:
-    init: Any = vars(next(one for one in kind.__mro__ if "__init__" in vars(one)))["__init__"]
+    init = _init_of(kind)
     if not _can_take(init, ("self", *taken)):
         what = f"{kind.__name__}.__init__{show_place(init)}: {_wrong_parameters('__init__', init, taken)}"
         raise UserError(what, f"Call `super().__init__({', '.join(taken)})` in it; or write `async def start(self)`.")
+
+
+def refuse_init_alone(kind: type) -> NoReturn:
+    what = f"{kind.__name__}.__init__{show_place(_init_of(kind))} does not call `super().__init__(config, settings)`"
+    raise UserError(what, "Call it there first; or write `async def start(self)` in its place.")
 
 
 def refuse_without(server: object, name: str, write: str) -> None:
@@ -84,6 +89,10 @@ def cannot_be_awaited(method: Callable[..., Any]) -> bool:
     if hasattr(function, "__wrapped__") or function.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE:
         return False
     return inspect.isasyncgenfunction(function) or _says_plain(function) or _returns_plain(function)
+
+
+def _init_of(kind: type) -> Any:
+    return next(vars(one)["__init__"] for one in kind.__mro__ if "__init__" in vars(one))
 
 
 def _says_plain(function: FunctionType) -> bool:

@@ -21,7 +21,7 @@ from gym import __version__
 from gym.errors import GymError
 from gym.http.tracing import TRACING, Tracer, start_tracing, stop_tracing
 from gym.server.asgi import Answer, Call, Handler, HotRoutes, Receive, Route, Scope, Send
-from gym.server.author_shape import refuse_bad_init, refuse_bad_methods
+from gym.server.author_shape import refuse_bad_init, refuse_bad_methods, refuse_init_alone
 from gym.server.config import ServerConfig, Settings, parse_config, read_settings
 from gym.server.errors import error_to_failure
 from gym.server.kept_memory import keep_freed_memory
@@ -138,7 +138,10 @@ class Server:
     def _make(cls, settings: Settings) -> Self:
         kind = cast(type[ServerConfig], get_type_hints(cls).get("config", ServerConfig))
         refuse_bad_init(cls, ("config", "settings"))
-        return cls(parse_config(kind, settings.name, settings.fields), settings)
+        made = cls(parse_config(kind, settings.name, settings.fields), settings)
+        if not hasattr(made, "own_secrets"):
+            refuse_init_alone(cls)
+        return made
 
 
 class ServerApp:

@@ -73,6 +73,9 @@ def plain_start(self):  # type: ignore[no-untyped-def]
     self.table = {}
 
 
+def init_alone(self: Any, config: Any, settings: Any) -> None: ...
+
+
 def bare_init(self: Any) -> None: ...
 
 
@@ -94,6 +97,7 @@ def bare_init(self: Any) -> None: ...
         ({"seed": alone}, r"`seed` takes \(self, row\) or \(self, row, state\)"),
         ({"start": plain_start}, r"must be `async def`"),
         ({"start": with_row}, r"`start` takes \(self\), and this one takes \(self, rollout, row\)"),
+        ({"__init__": init_alone}, rf"^Mine\.__init__ {PLACE} does not call `super\(\)"),
         ({"__init__": bare_init}, rf"^Mine\.__init__ {PLACE}: `__init__` takes \(self, config, settings\), and"),
     ],
 )
