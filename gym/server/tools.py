@@ -198,7 +198,7 @@ def _arguments_model(name: str, fields: Mapping[str, Any], place: str) -> type[B
     try:
         return create_model(f"{name}_arguments", **fields)
     except PydanticUserError as error:
-        why = str(error).splitlines()[0]
+        why = str(error).splitlines()[0].partition(". ")[0]  # and not pydantic's advice
         argument = next((field.alias for hint, field in fields.values() if not _is_readable(hint)), "")
         what = f"{place}: {f'its argument {argument!r}' if argument else 'an argument'} cannot be read from JSON: {why}"
         raise UserError(what, "Give it a type of Python's own, a pydantic model, a dataclass or a TypedDict.") from None

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from gym.errors import UserError
-from gym.server import MultiRewardResponse, ResourcesServer, VerifyRequest, VerifyResponse
+from gym.server import MultiRewardResponse, ResourcesServer, VerifyRequest, VerifyResponse, tool
 from gym.server.asgi import Answer, Call, HotRoutes
 from gym.server.testing import Caller, running
 from gym.wire.pieces import join_body
@@ -113,6 +113,21 @@ async def test_what_is_no_finite_number_is_refused_as_a_reward(outcome: str, fou
     error = reply.body["error"]
     assert (reply.status, error["kind"], error["retryable"]) == (500, "resources", False)
     assert error["message"] == f"verify returned {found}: a reward is a finite number"
+
+
+async def test_a_result_of_a_tool_that_no_json_can_say_names_the_tool_and_its_line() -> None:
+    class Opening(ResourcesServer[None]):
+        @tool
+        async def look(self) -> Any:
+            return object()
+
+        async def verify(self, rollout: VerifyRequest) -> float:
+            return 1.0
+
+    async with running(Opening.app({}, name="opening")) as url, Caller(url) as caller:
+        reply = await caller.post("/look")
+    assert (reply.status, reply.body["error"]["kind"], reply.body["error"]["retryable"]) == (500, "resources", False)
+    assert reply.body["error"]["message"].startswith("the tool look (test_resources.py:")
 
 
 async def test_a_mapping_without_a_reward_is_told_by_its_keys() -> None:

@@ -197,6 +197,7 @@ def test_an_argument_that_no_json_can_be_is_named_with_its_tool() -> None:
         collect_tools(Holder())
     assert re.match(r"Holder\.look \(test_tools\.py:\d+\): its argument 'place' cannot be read", caught.value.what)
     assert len(str(caught.value).splitlines()) == 2
+    assert "arbitrary_types_allowed" not in str(caught.value)
 
 
 def test_a_type_that_is_not_known_is_named_with_its_tool() -> None:
