@@ -5,28 +5,13 @@ What may work is let through: a plain function may return something to await, a 
 
 from __future__ import annotations
 
-import ast
 import inspect
-import textwrap
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import FunctionType, UnionType
 from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from gym.errors import UserError
-
-PLAIN_CALLS = frozenset(("float", "int", "bool", "str", "len", "sum", "round", "abs", "dict", "list", "set", "tuple"))
-_SURELY_PLAIN = (
-    ast.Constant,
-    ast.Compare,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.Dict,
-    ast.List,
-    ast.Set,
-    ast.Tuple,
-    ast.JoinedStr,
-)
 
 
 def refuse_bad_methods(server: object, expected: Mapping[str, Sequence[str]]) -> None:
@@ -51,14 +36,12 @@ def refuse_init_alone(kind: type) -> NoReturn:
     raise UserError(what, "Call it there first; or write `async def start(self)` in its place.")
 
 
-def refuse_without(server: object, name: str, write: str) -> None:
-    """A class that must have a method of that name, and has none."""
-    kind = type(server)
-    try:
-        place = f" ({Path(inspect.getfile(kind)).name}:{inspect.getsourcelines(kind)[1]})"
-    except (OSError, TypeError):
-        place = ""
-    raise UserError(f"{kind.__name__}{place} has no {name}", write)
+def started_by(server: object, start: Callable[[], Any]) -> Awaitable[Any]:
+    """What a `start` returns whose signature says nothing, if it can be awaited."""
+    begun = start()
+    if isinstance(begun, Awaitable):
+        return begun
+    raise UserError(must_be_async(server, start, "start"), f"Write `async def start{written(start)}` there.")
 
 
 def must_be_async(server: object, method: Callable[..., Any], name: str = "") -> str:
@@ -82,13 +65,13 @@ def written(method: Callable[..., Any]) -> str:
 
 
 def cannot_be_awaited(method: Callable[..., Any]) -> bool:
-    """Only where it is sure: a plain function that says so, or whose every `return` does."""
+    """Only where it is sure: a plain function whose signature says so. Any other is refused when it is called."""
     function = _function(method)
     if not isinstance(function, FunctionType) or inspect.iscoroutinefunction(function):
         return False
     if hasattr(function, "__wrapped__") or function.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE:
         return False
-    return inspect.isasyncgenfunction(function) or _says_plain(function) or _returns_plain(function)
+    return inspect.isasyncgenfunction(function) or _says_plain(function)
 
 
 def _init_of(kind: type) -> Any:
@@ -108,21 +91,6 @@ def _is_plain(hint: Any) -> bool:
     if origin in (Union, UnionType):
         return all(_is_plain(one) for one in get_args(hint))
     return isinstance(origin, type) and origin not in (object, Any) and not issubclass(origin, Awaitable)
-
-
-def _returns_plain(function: FunctionType) -> bool:
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError):
-        return False
-    values = [one.value for one in ast.walk(tree) if isinstance(one, ast.Return) and one.value is not None]
-    return isinstance(tree.body[0], ast.FunctionDef) and all(_is_plain_value(one) for one in values)
-
-
-def _is_plain_value(value: ast.expr) -> bool:
-    if isinstance(value, ast.Call):
-        return isinstance(value.func, ast.Name) and value.func.id in PLAIN_CALLS
-    return isinstance(value, _SURELY_PLAIN)
 
 
 def _can_take(method: Callable[..., Any], arguments: Sequence[str]) -> bool:

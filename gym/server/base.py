@@ -21,7 +21,7 @@ from gym import __version__
 from gym.errors import GymError
 from gym.http.tracing import TRACING, Tracer, start_tracing, stop_tracing
 from gym.server.asgi import Answer, Call, Handler, HotRoutes, Receive, Route, Scope, Send
-from gym.server.author_shape import refuse_bad_init, refuse_bad_methods, refuse_init_alone
+from gym.server.author_shape import refuse_bad_init, refuse_bad_methods, refuse_init_alone, started_by
 from gym.server.config import ServerConfig, Settings, parse_config, read_settings
 from gym.server.errors import error_to_failure
 from gym.server.kept_memory import keep_freed_memory
@@ -195,7 +195,7 @@ class ServerApp:
         self._tracer = start_tracing(settings.telemetry, server.name, _facts_for_traces(settings))
         try:
             await server.begin()
-            await server.start()
+            await started_by(server, server.start)
         except BaseException:
             await server.close_owned()
             stop_tracing(self._tracer)

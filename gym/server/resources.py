@@ -19,7 +19,7 @@ from gym.labels import HEADER_CALL, HEADER_SEEDLESS, HEADER_SHARED
 from gym.server import mcp
 from gym.server.asgi import CURRENT, Answer, Call
 from gym.server.author_hook import Hook
-from gym.server.author_shape import refuse_bad_methods, refuse_without
+from gym.server.author_shape import refuse_bad_methods
 from gym.server.base import Route, Server, json_answer
 from gym.server.config import ServerConfig, Settings, addresses
 from gym.server.errors import error_text, validation_detail
@@ -189,8 +189,6 @@ class ResourcesServer(Server, Generic[S]):
 
     def check_methods(self) -> None:
         super().check_methods()
-        if type(self) is not ResourcesServer and getattr(self.verify, "__func__", None) is ResourcesServer.verify:
-            refuse_without(self, "verify", "Write `async def verify(self, rollout: VerifyRequest) -> float` in it.")
         refuse_bad_methods(self, {"seed": ("row", "state="), "verify": ("rollout", "state=")})
 
     async def begin(self) -> None:

@@ -22,9 +22,6 @@ class Slow(ResourcesServer[None]):
         await asyncio.sleep(seconds)
         return seconds
 
-    async def verify(self, rollout: object) -> float:
-        return 0.0
-
 app = Slow.app()
 """
 

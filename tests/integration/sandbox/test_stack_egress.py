@@ -59,9 +59,6 @@ class Reader(ResourcesServer[Sandbox]):
     async def close(self, state: Sandbox) -> None:
         await state.delete()
 
-    async def verify(self, rollout: Row) -> float:
-        return 0.0
-
 
 app = Reader.app()
 '''

@@ -49,10 +49,6 @@ def unhinted_verify(self, rollout):  # type: ignore[no-untyped-def]
     return float(rollout.last_text == "x") if rollout else 0.0
 
 
-def bare_verify(self, rollout):  # type: ignore[no-untyped-def]
-    return float(rollout.last_text == "x")
-
-
 async def yields(self: Any, rollout: VerifyRequest) -> Any:
     yield 1.0
 
@@ -86,7 +82,6 @@ def bare_init(self: Any) -> None: ...
             {"verify": plain_verify},
             rf"^Mine\.verify {PLACE} must be `async def`\nWrite `async def verify\(",
         ),
-        ({"verify": bare_verify}, r"must be `async def`"),
         ({"verify": yields}, r"must be `async def`, without `yield`"),
         (
             {"verify": alone},

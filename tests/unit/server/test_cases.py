@@ -161,9 +161,6 @@ async def test_without_a_response_the_last_step_has_the_reward() -> None:
             """One turn."""
             return {"reward": float(action == "right"), "terminated": True}
 
-        async def verify(self, rollout: VerifyRequest) -> float:
-            return 0.0
-
     case = make_case(steps=[{"tool": "act", "arguments": {"action": "right"}}])
     without = case.model_copy(update={"request": {"responses_create_params": {"input": "?"}}})
     (body,) = await run(without, app=Stepper.app())

@@ -50,9 +50,6 @@ def owner(log: list[str], *, fails: bool = False) -> type[ResourcesServer[str]]:
         async def close(self, state: str) -> None:
             log.append(f"close {state}")
 
-        async def verify(self, rollout: VerifyRequest) -> float:
-            return 0.0
-
     return Owner
 
 

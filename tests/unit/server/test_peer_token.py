@@ -6,7 +6,7 @@ import pytest
 
 from gym.http.pool import HttpClient
 from gym.labels import ENV_PEER_TOKEN, HEADER_PEER
-from gym.server import ResourcesServer, VerifyRequest, tool
+from gym.server import ResourcesServer, tool
 from gym.server.config import read_settings
 from gym.server.peer_token import is_stranger, peer_headers
 from gym.server.replicas import Peers
@@ -18,9 +18,6 @@ class Words(ResourcesServer[None]):
     @tool
     async def shout(self, word: str) -> str:
         return word.upper()
-
-    async def verify(self, rollout: VerifyRequest) -> float:
-        return 0.0
 
 
 async def test_without_the_token_only_its_health_is_told() -> None:

@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from gym.http.pool import HttpClient
-from gym.server import ResourcesServer, Route, Server, VerifyRequest, tool
+from gym.server import ResourcesServer, Route, Server, tool
 from gym.server.asgi import Answer, Call
 from gym.server.replicas import Peers
 from gym.server.rollout_client import RolloutClient
@@ -31,9 +31,6 @@ class Tally(ResourcesServer[list[str]]):
     async def note(self, word: str, state: list[str]) -> list[str]:
         state.append(word)
         return state
-
-    async def verify(self, rollout: VerifyRequest) -> float:
-        return 0.0
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from gym.errors import UserError
 from gym.server import MultiRewardResponse, ResourcesServer, VerifyRequest, VerifyResponse, tool
 from gym.server.asgi import Answer, Call, HotRoutes
 from gym.server.testing import Caller, running
@@ -171,12 +170,14 @@ async def test_a_verifier_that_ran_out_of_time_says_timeout() -> None:
     assert message.endswith('in verify: raise TimeoutError("the compiler took 10 s"))')
 
 
-async def test_a_server_without_a_verifier_does_not_start() -> None:
+async def test_without_a_verifier_nothing_is_scored() -> None:
     class Bare(ResourcesServer[None]):
         """Only tools."""
 
-    with pytest.raises(UserError, match=r"^Bare \(test_resources\.py:\d+\) has no verify\nWrite `async def verify\("):
-        await Bare.app({}, name="bare").start()
+    async with running(Bare.app({}, name="bare")) as url, Caller(url) as caller:
+        reply = await caller.post("/verify", asked())
+    assert reply.status == 500
+    assert "Bare has no verify" in reply.body["error"]["message"]
 
 
 # Bad bodies.

@@ -34,9 +34,6 @@ async def test_a_server_without_a_seed_opens_no_session() -> None:
     class Plain(ResourcesServer[None]):
         """No seed."""
 
-        async def verify(self, rollout: VerifyRequest) -> float:
-            return 0.0
-
     async with running(Plain.app({}, name="plain")) as url, Caller(url) as caller:
         reply = await caller.post("/seed_session", ROW)
         assert (reply.body, reply.reply.header(b"set-cookie")) == ({}, None)
@@ -184,9 +181,6 @@ async def test_a_tool_with_state_is_refused_without_a_session_unless_its_server_
         @tool
         async def add(self, number: int, state: State) -> int:
             return state.count + number
-
-        async def verify(self, rollout: VerifyRequest) -> float:
-            return 0.0
 
     async with running(Strict.app({}, name="strict")) as url, Caller(url) as caller:
         reply = await caller.post("/add", {"number": 1})
