@@ -89,8 +89,8 @@ def check_server(
     if find_python is not None and _has_cases(entry):
         try:
             outcomes = run_verifier_cases(entry, find_python, tell_of_row=problems.append)
-            outcomes += run_verifier_cases(entry, find_python, strict=True) if strict else ()
-            silent = any(one.is_silent for one in outcomes)  # an audit would wait for the same, a hundred times
+            silent = any(one.is_silent for one in outcomes)  # what follows would wait for the same, often
+            outcomes += run_verifier_cases(entry, find_python, strict=True) if strict and not silent else ()
             findings = audit_server(entry, find_python, quick=True) if audit and not silent else ()
         except ProgramFailed as error:
             problems.append(words_of(error))
