@@ -51,7 +51,7 @@ class ProgramGroup:
 
     def check(self) -> None:
         if self._ended:
-            _GROUP.set(None)  # this thread is told once: what it runs from here on clears away
+            _GROUP.set(None)  # raised once in a thread: what it runs from here on clears away
             raise KeyboardInterrupt
 
     def end(self) -> None:

@@ -88,7 +88,7 @@ def check_server(
     findings: tuple[AuditFinding, ...] = ()
     if find_python is not None and _has_cases(entry):
         try:
-            outcomes = run_verifier_cases(entry, find_python, tell_of_row=problems.append)
+            outcomes = run_verifier_cases(entry, find_python, report_row=problems.append)
             silent = any(one.is_silent for one in outcomes)  # what follows would wait for the same, often
             outcomes += run_verifier_cases(entry, find_python, strict=True) if strict and not silent else ()
             findings = audit_server(entry, find_python, quick=True) if audit and not silent else ()

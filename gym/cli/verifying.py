@@ -35,17 +35,17 @@ def run_verifier_cases(
     find_python: FindPython,
     *,
     strict: bool = False,
-    tell_of_row: Callable[[str], object] | None = None,
+    report_row: Callable[[str], object] | None = None,
 ) -> tuple[CaseOutcome, ...]:
     """Every case of the server's file, in its order; none where it has no file.
 
-    `tell_of_row` hears what is wrong with the example rows, which the server's code alone can say.
+    `report_row` gets what is wrong with the example rows, which the server's code alone can say.
     `strict`: what a perfect policy answers, in strict mode. The other cases say themselves in which mode they hold.
     """
     if not (entry.directory / CASES).is_file() or (strict and not declares_strict(entry.directory)):
         return ()
     more = {"strict": strict, "examples": str(example_of(entry.directory).absolute())}
-    found = _run("gym.server.cases", entry, find_python, more, _say_how_it_ended, tell_of_row)
+    found = _run("gym.server.cases", entry, find_python, more, _say_how_it_ended, report_row)
     return tuple(CaseOutcome(**one) for one in found)
 
 
@@ -86,7 +86,7 @@ def _run(
     find_python: FindPython,
     more: Mapping[str, Any],
     ended: Ended | None = None,
-    tell_of_row: Callable[[str], object] | None = None,
+    report_row: Callable[[str], object] | None = None,
 ) -> list[dict[str, Any]]:
     """`ended`: what its file is worth where the process ended badly."""
     grant = own_fields(entry).get("sandbox")
@@ -105,9 +105,9 @@ def _run(
                 raise
             return ended(error, out, entry.directory)
         finally:
-            if tell_of_row is not None and (rows := out.with_suffix(ROW_PROBLEMS)).is_file():
+            if report_row is not None and (rows := out.with_suffix(ROW_PROBLEMS)).is_file():
                 for one in json.loads(rows.read_bytes()):
-                    tell_of_row(one)
+                    report_row(one)
         return _read(out)
 
 

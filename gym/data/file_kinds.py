@@ -35,7 +35,7 @@ LONGEST_MAGIC: Final = 8
 
 
 def named_kind(file: str, kinds: Iterable[Kind] = UNPACKED) -> Kind | None:
-    """The kind that a file's name says; of those that are unpacked while they are read, if not told otherwise."""
+    """The kind that a file's name says; by default of those that are unpacked while they are read."""
     return next((kind for kind in kinds if file.endswith(kind.suffixes)), None)
 
 

@@ -133,11 +133,11 @@ def missing_kinds(cases: Sequence[Case], *, constant: bool = False) -> Iterator[
 Begun = Callable[[str, Mapping[str, CaseOutcome]], object]  # a case by its name, and the outcomes before it
 
 
-def _nobody_asks(_name: str, _done: Mapping[str, CaseOutcome]) -> None: ...
+def _unwatched(_name: str, _done: Mapping[str, CaseOutcome]) -> None: ...
 
 
 async def run_cases(
-    app: ServerApp, name: str, fields: Mapping[str, Any], cases: Sequence[Case], begun: Begun = _nobody_asks
+    app: ServerApp, name: str, fields: Mapping[str, Any], cases: Sequence[Case], begun: Begun = _unwatched
 ) -> list[CaseOutcome]:
     """One after another; those with the same configuration share a running app. One without an answer ends it."""
     outcomes: dict[str, CaseOutcome] = {}

@@ -22,8 +22,8 @@ async def stack(scope: Any, receive: Any, send: Any) -> None:
     if scope["type"] == "lifespan":
         await live(receive, send)
         return
-    told = {"/global_config_dict_yaml": orjson.dumps(SETTINGS), "/s/words/tools": orjson.dumps([TOOL])}
-    body = told.get(scope["path"]) or await read_body(receive)
+    known = {"/global_config_dict_yaml": orjson.dumps(SETTINGS), "/s/words/tools": orjson.dumps([TOOL])}
+    body = known.get(scope["path"]) or await read_body(receive)
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
     await send({"type": "http.response.body", "body": body})
 

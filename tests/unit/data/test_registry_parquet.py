@@ -1,4 +1,4 @@
-"""Rows of parquet come out as they were before somebody made parquet of them."""
+"""Rows of parquet come out as they were before parquet was made of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An app.py that cannot be imported is told by its author's lines alone."""
+"""An app.py that cannot be imported is described by its author's lines alone."""
 
 from __future__ import annotations
 
