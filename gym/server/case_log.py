@@ -6,16 +6,12 @@ Whatever ends the process, the file says in which case that was; a verifier that
 from __future__ import annotations
 
 import faulthandler
-import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any, Final, Protocol
+from typing import IO, Final, Protocol
 
 import orjson
-
-from gym.errors import GymError, UserError
-from gym.server.serve import load_app
 
 NO_ANSWER: Final = "no answer"
 NOT_RUN: Final = "not run"
@@ -71,26 +67,3 @@ class CaseLog:
 
 def not_run(waiting: Mapping[str, Waiting], silent: str) -> dict[str, CaseOutcome]:
     return {name: make(NOT_RUN, f"{silent!r} got no answer") for name, make in waiting.items()}
-
-
-def load_server(app: Path) -> Any:
-    """The `app` of a server's file; what its own code raises is one line with its place."""
-    try:
-        return load_app(app)
-    except GymError:
-        raise
-    except Exception as error:  # noqa: BLE001 (whatever an author's module does at its import)
-        raise UserError(_author_line(error, app.resolve().parent)) from None
-
-
-def _author_line(error: Exception, folder: Path) -> str:
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{_short(error.filename, folder)}:{error.lineno}: {error.msg}"
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if Path(one.filename).is_relative_to(folder)]
-    place = f"{_short(frames[-1].filename, folder)}:{frames[-1].lineno}" if frames else "app.py"
-    return f"{place}: {type(error).__name__}: {error}"
-
-
-def _short(file: str, folder: Path) -> str:
-    path = Path(file)
-    return str(path.relative_to(folder)) if path.is_relative_to(folder) else file

@@ -25,10 +25,11 @@ from pydantic_core import from_json
 from gym import labels
 from gym.errors import GymError, UserError
 from gym.server.base import ServerApp
-from gym.server.case_log import NO_ANSWER, ROW_PROBLEMS, CaseLog, CaseOutcome, load_server, not_run
+from gym.server.case_log import NO_ANSWER, ROW_PROBLEMS, CaseLog, CaseOutcome, not_run
 from gym.server.case_rows import ExampleRows, numbered_lines
 from gym.server.errors import validation_message
 from gym.server.offered_tools import check_examples, fill_own_tools
+from gym.server.serve import load_app
 from gym.server.testing import ANSWER_SECONDS, Answered, Caller, Scripted, ScriptedJudge, running, scripted_judge
 
 CASES = Path("data") / "verifier_cases.jsonl"
@@ -316,7 +317,7 @@ def _short(value: Any) -> str:
 
 
 def main(folder: Path, out: Path, spec: Mapping[str, Any]) -> int:
-    app = load_server(folder / "app.py")
+    app = load_app(folder / "app.py")
     if not isinstance(app, ServerApp):
         raise UserError(f"{folder.name}/app.py is not a server of this SDK: its cases cannot be run in process.")
     cases = load_cases(folder / CASES)

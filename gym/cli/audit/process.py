@@ -27,10 +27,11 @@ from gym.cli.audit.worthless_answers import WorthlessAnswer, worthless_answers
 from gym.errors import UserError
 from gym.files import write_atomically
 from gym.server.base import ServerApp
-from gym.server.case_log import NO_ANSWER, load_server
+from gym.server.case_log import NO_ANSWER
 from gym.server.cases import CASES, Bench, Case, load_cases, start, started
 from gym.server.offered_tools import fill_own_tools
 from gym.server.resources import ResourcesServer
+from gym.server.serve import load_app
 from gym.server.testing import Answered, Scripted, read_lines
 from gym.wire import items
 
@@ -51,7 +52,7 @@ LEAST_SAMPLES = 4
 
 
 def main(folder: Path, out: Path, spec: Mapping[str, Any]) -> int:
-    app = load_server(folder / "app.py")
+    app = load_app(folder / "app.py")
     if not isinstance(app, ServerApp):
         raise UserError(f"{folder.name}/app.py is not a server of this SDK: it cannot be audited in process.")
     cases = load_cases(folder / CASES)
