@@ -6,15 +6,20 @@ Whatever ends the process, the file says in which case that was; a verifier that
 from __future__ import annotations
 
 import faulthandler
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Final, Protocol
+from typing import IO, Any, Final, Protocol
 
 import orjson
 
+from gym.labels import ENV_SANDBOX_URL
+
 NO_ANSWER: Final = "no answer"
 NOT_RUN: Final = "not run"
+# Seed, steps and verify. The slowest case that comes along takes a tenth of it, on a busy machine.
+CASE_SECONDS, SANDBOX_CASE_SECONDS = 180.0, 600.0
 SPARE_SECONDS: Final = 10.0  # for the event loop's own timeout, which says more, to come first
 STACKS: Final = ".stacks"
 ROW_PROBLEMS: Final = ".rows"  # of the example rows, beside the outcomes
@@ -40,6 +45,11 @@ class Waiting(Protocol):
     """Makes the outcome of a case that has none yet."""
 
     def __call__(self, got: str, reason: str = "") -> CaseOutcome: ...
+
+
+def case_seconds(fields: Mapping[str, Any]) -> float:
+    """A first sandbox may have to fetch its image."""
+    return SANDBOX_CASE_SECONDS if "sandbox" in fields or os.environ.get(ENV_SANDBOX_URL) else CASE_SECONDS
 
 
 class CaseLog:

@@ -25,7 +25,7 @@ from pydantic_core import from_json
 from gym import labels
 from gym.errors import GymError, UserError
 from gym.server.base import ServerApp
-from gym.server.case_log import NO_ANSWER, ROW_PROBLEMS, CaseLog, CaseOutcome, not_run
+from gym.server.case_log import NO_ANSWER, ROW_PROBLEMS, CaseLog, CaseOutcome, case_seconds, not_run
 from gym.server.case_rows import ExampleRows, numbered_lines
 from gym.server.errors import validation_message
 from gym.server.offered_tools import check_examples, fill_own_tools
@@ -34,8 +34,6 @@ from gym.server.testing import ANSWER_SECONDS, Answered, Caller, Scripted, Scrip
 
 CASES = Path("data") / "verifier_cases.jsonl"
 NO_JUDGE = "no_judge"
-# Seed, steps and verify. The slowest case that comes along takes a tenth of it, on a busy machine.
-CASE_SECONDS, SANDBOX_CASE_SECONDS = 120.0, 600.0
 Kind = Literal["full_reward", "zero_reward", "partial", "malformed", "adversarial", "determinism"]
 
 
@@ -158,11 +156,6 @@ async def run_cases(
         except NotStarted as error:
             outcomes |= {case.name: _outcome(case, f"no start: {error}") for case in group if case.name not in outcomes}
     return [outcomes[case.name] for case in cases]
-
-
-def case_seconds(fields: Mapping[str, Any]) -> float:
-    """A first sandbox may have to fetch its image."""
-    return SANDBOX_CASE_SECONDS if "sandbox" in fields or os.environ.get(labels.ENV_SANDBOX_URL) else CASE_SECONDS
 
 
 def waiting(cases: Sequence[Case]) -> dict[str, Callable[..., CaseOutcome]]:

@@ -121,7 +121,8 @@ HOW_IT_ENDS = {
 def test_a_verifier_that_ends_or_holds_its_process_is_named_by_its_case(entry: CatalogEntry, how: str) -> None:
     code, reason = HOW_IT_ENDS[how]
     (entry.directory / "configs" / "mine.yaml").write_text("mine: {resources_servers: {mine: {entrypoint: app.py}}}\n")
-    hurry = "from gym.server import case_log, cases\ncase_log.SPARE_SECONDS, cases.CASE_SECONDS = 1, 0.5\n"
+    seconds = 0.5 if how == "spins" else 60
+    hurry = f"from gym.server import case_log\ncase_log.SPARE_SECONDS, case_log.CASE_SECONDS = 1, {seconds}\n"
     (entry.directory / "app.py").write_text(f"{hurry}import re\n".replace("\n", "; ", 1) + ENDS.format(code=code))
     request = {"responses_create_params": {"input": "?"}, "response": {"output": []}}
     lines = [{"name": one, "kind": "partial", "request": request, "expected_reward": 1.0} for one in "ab"]
