@@ -158,21 +158,24 @@ class Collector:
         while (task := await feed.take()) is not None:
             ended = await self._attempts.run(task)
             if ended is not None:
-                await self._write(task, ended, rollouts, failures)
+                self._write(task, ended, rollouts, failures)
+                for sink in (rollouts, failures):
+                    if sink.is_full:
+                        await sink.wait_for_room()
             feed.finish(task)
 
-    async def _write(self, task: Task, ended: TaskResult, rollouts: Sink, failures: Sink) -> None:
+    def _write(self, task: Task, ended: TaskResult, rollouts: Sink, failures: Sink) -> None:
         if ended.rolled is not None:
             self._tally.add_done(task.agent, ended.rolled.reward)
             if TOOL_ERRORS in ended.how.facts:
                 self._tally.tool_errors[task.agent] += ended.how.facts[TOOL_ERRORS]
-            line = await rollouts.put(rollout_line(ended.rolled, task, ended.how))
+            line = rollouts.put(rollout_line(ended.rolled, task, ended.how))
             self._settle(task, "done", rollouts, line)
             if self._rows.complete:
                 self._rows.add(rollout_fields(ended.rolled, task))
         elif ended.failure is not None:
             self._tally.add_failure(task.agent, ended.failure.kind)
-            line = await failures.put(failure_line(ended.failure, task, ended.how))
+            line = failures.put(failure_line(ended.failure, task, ended.how))
             self._settle(task, "bad" if is_terminal(ended.failure) else "again", failures, line)
         else:
             self._tally.dropped += 1

@@ -61,8 +61,12 @@ class Sink:
         for thread in self._threads:
             thread.start()
 
-    async def put(self, line: Body) -> int:
-        """The number of the line, from 1."""
+    @property
+    def is_full(self) -> bool:
+        return not self._room.is_set()
+
+    def put(self, line: Body) -> int:
+        """The number of the line, from 1. Where it is full then, whoever has more waits: `wait_for_room`."""
         with self._guard:
             self._lines.append(line)
             self._put = number = self._put + 1
@@ -73,8 +77,10 @@ class Sink:
             self._arrived.set()
         if full:
             self._room.clear()
-            await self._room.wait()
         return number
+
+    async def wait_for_room(self) -> None:
+        await self._room.wait()
 
     async def aclose(self) -> None:
         self._closed.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
@@ -40,6 +41,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, max_body: int, peer: Peer) -> None:
         self.peer = peer
         self.asked = 0.0  # when the request was sent
+        self.due = math.inf  # when its reply is
         self._impatient = True
         self._parser = httptools.HttpResponseParser(self)
         self._max_body = max_body
@@ -64,10 +66,13 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one without deriving from it
 
-    def send(self, head: bytes, body: Body, now: float, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Reply]:
+    def send(
+        self, head: bytes, body: Body, now: float, due: float, loop: asyncio.AbstractEventLoop
+    ) -> asyncio.Future[Reply]:
         assert self._transport is not None
         self.reusable = False
         self.asked = now
+        self.due = due
         self._received = 0
         if body_size(body) > ONE_WINDOW and self._impatient:
             self._impatient = False  # a busy server may leave some of it unread for a while
@@ -87,6 +92,10 @@ class Connection(asyncio.Protocol):
     def heard_within(self, seconds: float) -> bool:
         assert self._transport is not None
         return heard_within(self._transport.get_extra_info("socket"), seconds)
+
+    def expire(self) -> None:
+        _, host, port = self.peer
+        self._fail(TimeoutError(f"no answer from {host}:{port} in time"))
 
     def give_up(self, error: Exception) -> None:
         self._fail(error)

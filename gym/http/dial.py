@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
+from gym.http.deadlines import Deadlines
 from gym.http.peer_health import Peer
 
 P = TypeVar("P", bound=asyncio.Protocol)
@@ -23,10 +25,7 @@ class Endpoint(NamedTuple):
     netloc: bytes
     target: bytes  # path and query
     posting: bytes  # how the head of a POST begins, up to the number that is its length
-
-    @property
-    def peer(self) -> Peer:
-        return self.tls, self.host, self.port
+    peer: Peer
 
 
 class Dial(Protocol):
@@ -64,27 +63,67 @@ class DialGate:
     nothing else, and more than the peer's kernel lets wait."""
 
     def __init__(self) -> None:
-        self._free = asyncio.Semaphore(DIALS_AT_ONCE)
-        self._opened = float("-inf")  # when the last one was, by the loop's time
+        self._under_way = 0
+        self._waiting: OrderedDict[WaitingDial, None] = OrderedDict()
+        self._deadlines = Deadlines(self._waiting.keys())
+        self.opened = float("-inf")  # when the last one was, by the loop's time
 
     async def enter(self, seconds: float, ends: float) -> None:
         """`TimeoutError` after so many seconds in which the peer took no connection, and when `ends` has come."""
-        now = asyncio.get_running_loop().time
-        while self._free.locked():
-            began = now()
-            try:
-                async with asyncio.timeout_at(min(began + seconds, ends)):
-                    await self._free.acquire()
-                    return
-            except TimeoutError:
-                if self._opened < began or now() >= ends:
-                    raise
-        await self._free.acquire()
+        if self._under_way < DIALS_AT_ONCE:
+            self._under_way += 1
+            return
+        dial = WaitingDial(self, seconds, ends)
+        self._waiting[dial] = None
+        if dial.due < self._deadlines.next:
+            self._deadlines.ring_at(dial.due)
+        try:
+            await dial.turn
+        except BaseException:
+            self._waiting.pop(dial, None)
+            if dial.has_turn:  # cancelled at the moment at which it came
+                self.leave(opened=False)
+            raise
 
     def leave(self, *, opened: bool) -> None:
         if opened:
-            self._opened = asyncio.get_running_loop().time()
-        self._free.release()
+            self.opened = asyncio.get_running_loop().time()
+        while self._waiting:
+            dial, _ = self._waiting.popitem(last=False)
+            if dial.waits:
+                dial.turn.set_result(None)
+                return
+        self._deadlines.close()
+        self._under_way -= 1
+
+
+class WaitingDial:
+    """One that waits until fewer are under way."""
+
+    def __init__(self, gate: DialGate, seconds: float, ends: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._gate = gate
+        self._seconds = seconds
+        self._ends = ends
+        self._began = loop.time()
+        self.due = min(self._began + seconds, ends)
+        self.turn: asyncio.Future[None] = loop.create_future()
+
+    @property
+    def waits(self) -> bool:
+        return not self.turn.done()
+
+    @property
+    def has_turn(self) -> bool:
+        return self.turn.done() and not self.turn.cancelled() and self.turn.exception() is None
+
+    def expire(self) -> None:
+        """Goes on waiting where the peer has taken a connection meanwhile."""
+        if self._gate.opened < self._began or self.due >= self._ends:
+            self.turn.set_exception(TimeoutError())
+        else:
+            self._began = self.due
+            self.due = min(self._began + self._seconds, self._ends)
 
 
 @lru_cache(maxsize=4096)
@@ -98,7 +137,8 @@ def parse_url(url: str) -> Endpoint:
         raise ValueError(f"not a plain URL path: {target!r}")
     netloc, path = parts.netloc.rpartition("@")[2].encode("idna"), target.encode()
     posting = b"POST %b HTTP/1.1\r\nhost: %b%b" % (path, netloc, LENGTH)
-    return Endpoint(tls, parts.hostname, parts.port or (443 if tls else 80), netloc, path, posting)
+    host, port = parts.hostname, parts.port or (443 if tls else 80)
+    return Endpoint(tls, host, port, netloc, path, posting, (tls, host, port))
 
 
 @lru_cache(maxsize=1)

@@ -43,9 +43,15 @@ def limit_unacknowledged(sock: Any, seconds: float = UNACKNOWLEDGED_SECONDS) -> 
 def keep_transport_alive(transport: asyncio.BaseTransport, *, unacknowledged: float = 0.0) -> None:
     """For a connection that was just made or accepted."""
     sock = transport.get_extra_info("socket")
-    keep_alive(sock)
-    if unacknowledged:
-        limit_unacknowledged(sock, unacknowledged)
+    if sock is None or sock.fileno() < 0:
+        return
+    ours = socket.socket(sock.family, sock.type, sock.proto, sock.fileno())  # uvloop's makes one for each option
+    try:
+        keep_alive(ours)
+        if unacknowledged:
+            limit_unacknowledged(ours, unacknowledged)
+    finally:
+        ours.detach()
 
 
 def make_live_socket(address: Sequence[Any]) -> socket.socket:

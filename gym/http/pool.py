@@ -13,6 +13,7 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from gym.http.connection import Connection, NotSent, Reply
+from gym.http.deadlines import Deadlines
 from gym.http.dial import LENGTH, Dial, DialGate, Endpoint, TcpDial, parse_url
 from gym.http.keepalive import UNACKNOWLEDGED_SECONDS, keep_transport_alive
 from gym.http.open_files import OPEN_FILES, OpenFiles
@@ -49,6 +50,7 @@ class HttpClient:
         self.health = PeerHealth(asks=asks_health)
         self._idle: dict[Peer, deque[Connection]] = {}
         self._open: set[Connection] = set()
+        self._deadlines = Deadlines(self._open)
         self._per_host = per_host
         self._greetings: dict[Peer, tuple[tuple[bytes, bytes], ...]] = {}
         self._gates: dict[Peer, asyncio.Semaphore] = {}
@@ -97,6 +99,7 @@ class HttpClient:
     async def aclose(self) -> None:
         self._files.leave(self)
         self.health.close()
+        self._deadlines.close()
         for connection in tuple(self._open):
             connection.abort()
         self._idle.clear()
@@ -104,23 +107,21 @@ class HttpClient:
     async def _exchange(self, address: Endpoint, head: bytes, body: Body, timeout: float | None) -> Reply:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        ends = None if timeout is None else now + timeout
+        due = math.inf if timeout is None else now + timeout
         if self.health.lost and address.peer in self.health.lost:
             raise NotSent(f"{address.host}:{address.port} vanished or hangs, and has not answered since")
         connection = None if self._files.is_awaited else self._take(address, now)
         if connection is None:
             connection = await self._open_or_wait(address, timeout)
             now = loop.time()
-        waiter = connection.send(head, body, now, loop)
-        timer = None if ends is None else loop.call_at(ends, _expire, waiter, address)
+        waiter = connection.send(head, body, now, due, loop)
+        if due < self._deadlines.next:
+            self._deadlines.ring_at(due)
         try:
             reply = await waiter
         except BaseException:
             connection.abort()
             raise
-        finally:
-            if timer is not None:
-                timer.cancel()
         if connection.direct is not None:
             reply = reply._replace(body=connection.direct.take())
             connection.direct = None
@@ -242,11 +243,6 @@ async def _acquire(gate: asyncio.Semaphore, address: Endpoint, timeout: float | 
     except TimeoutError:
         raise NotSent(f"no place among the connections to {address.host}:{address.port} in time") from None
     return asyncio.get_running_loop().time() - begun
-
-
-def _expire(waiter: asyncio.Future[Reply], address: Endpoint) -> None:
-    if not waiter.done():
-        waiter.set_exception(TimeoutError(f"no answer from {address.host}:{address.port} in time"))
 
 
 __all__ = ["CONNECT_SECONDS", "IDLE_SECONDS", "MAX_BODY", "Headers", "HttpClient", "NotSent", "Reply"]

@@ -224,10 +224,12 @@ class _Room:
 class SimulatedSink:
     """Fits `Sink`, as far as workers use one."""
 
+    is_full = False
+
     def __init__(self, run: SimulatedCollection, *, failed: bool) -> None:
         self._run, self._failed = run, failed
 
-    async def put(self, line: bytes) -> None:
+    def put(self, line: bytes) -> None:
         self._run.note_line(line, failed=self._failed)
 
 

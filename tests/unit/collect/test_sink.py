@@ -20,7 +20,7 @@ async def test_every_line_is_there_in_order_after_closing(tmp_path: Path) -> Non
     sink = Sink(path, descriptor, lambda error: None)
     lines = [b"%d\n" % number for number in range(2000)]
     for number, line in enumerate(lines):
-        await sink.put(line)
+        sink.put(line)
         if number % 500 == 0:
             await asyncio.sleep(0)
     await sink.aclose()
@@ -35,7 +35,10 @@ async def test_a_disk_that_is_behind_holds_up_the_writers_and_loses_nothing(tmp_
     sink = Sink(path, descriptor, lambda error: None)
     line = b"x" * (30 << 20) + b"\n"
     for _ in range(5):
-        await sink.put(line)
+        sink.put(line)
+        assert sink.is_full
+        await sink.wait_for_room()
+        assert not sink.is_full
     await sink.aclose()
     os.close(descriptor)
     assert path.stat().st_size == 5 * len(line)
@@ -46,7 +49,7 @@ async def test_a_full_disk_is_reported_with_the_next_step() -> None:
     descriptor = os.open("/dev/full", os.O_WRONLY)
     reported: asyncio.Future[InfraError] = asyncio.get_running_loop().create_future()
     sink = Sink(Path("/dev/full"), descriptor, reported.set_result)
-    await sink.put(b"line\n")
+    sink.put(b"line\n")
     error = await asyncio.wait_for(reported, 120)
     await sink.aclose()
     os.close(descriptor)

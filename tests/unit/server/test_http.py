@@ -274,6 +274,28 @@ async def test_a_deadline_ends_a_request_and_its_connection(client: HttpClient) 
         assert server.connections == 2
 
 
+async def test_a_deadline_is_of_its_request_and_not_of_the_connection(client: HttpClient) -> None:
+    other_is_over = asyncio.Event()
+
+    async def answers(peer: Peer) -> None:
+        while body := (await peer.request())[-1:]:
+            if body == b"3":
+                await peer.reader.read()
+            if body == b"2":
+                await other_is_over.wait()
+            await peer.say(OK)
+
+    async with raw_server(answers) as server:
+        await post(client, server, b"1", timeout=2)  # in time
+        second = asyncio.create_task(post(client, server, b"2", timeout=None))  # by the same connection
+        await asyncio.sleep(0)
+        with pytest.raises(TimeoutError):
+            await post(client, server, b"3", timeout=2.2)  # ends after the first one would have
+        other_is_over.set()
+        assert (await second).body == b"ok"
+        assert server.connections == 2
+
+
 async def test_a_cancelled_request_leaves_its_reply_to_no_other(client: HttpClient) -> None:
     asked, answer = asyncio.Event(), asyncio.Event()
 
