@@ -42,10 +42,15 @@ class RareCollections:
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """For a process that is not ours alone."""
+    """For a process that is not ours alone. What is there already is not looked at meanwhile: modules, most of it."""
     rare = RareCollections()
     rare.start()
+    ours = not gc.get_freeze_count()
+    if ours:
+        gc.freeze()
     try:
         yield
     finally:
+        if ours:
+            gc.unfreeze()
         rare.stop()

@@ -59,3 +59,13 @@ def test_it_can_be_stopped_twice() -> None:
     rare.stop()
     rare.stop()
     assert gc.get_threshold() == USUAL
+
+
+def test_what_is_there_already_is_not_looked_at_meanwhile() -> None:
+    gc.unfreeze()
+    with rare_collections():
+        frozen = gc.get_freeze_count()
+        with rare_collections():
+            pass
+        assert gc.get_freeze_count() == frozen > 0  # the inner one leaves what it did not do
+    assert gc.get_freeze_count() == 0
