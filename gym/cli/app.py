@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -18,8 +18,15 @@ from gym.cli.sign_of_life import LIFE
 Commands = Mapping[str, tuple[str, str]]
 
 
-def make_app(commands: Commands, groups: frozenset[str], wanted: Iterable[str]) -> typer.Typer:
-    """An app that knows every command by name, and those in `wanted` for real."""
+class Everything(Container[str]):
+    """For `make_app`, where any command may be asked for."""
+
+    def __contains__(self, word: object) -> bool:
+        return True
+
+
+def make_app(commands: Commands, groups: frozenset[str], wanted: Container[str]) -> typer.Typer:
+    """An app that knows every command by name, and those in `wanted` for real: to import all takes a second."""
     app = typer.Typer(
         name="gym",
         cls=PlainGroup,
@@ -32,7 +39,7 @@ def make_app(commands: Commands, groups: frozenset[str], wanted: Iterable[str]) 
     app.callback()(_root)
     for name, (panel, line) in commands.items():
         if name in groups and name in wanted:
-            app.add_typer(_group(name), name=name, short_help=line, rich_help_panel=panel)
+            app.add_typer(_group(name, wanted), name=name, short_help=line, rich_help_panel=panel)
             continue
         app.command(
             name, cls=PlainCommand, help=None if name in wanted else line, short_help=line, rich_help_panel=panel
@@ -61,10 +68,15 @@ def _function(name: str) -> Callable[..., Any]:
     return _as_command(importlib.import_module(f"gym.cli.commands.{name}").command)
 
 
-def _group(name: str) -> typer.Typer:
+def _group(name: str, wanted: Container[str]) -> typer.Typer:
+    """Of a group whose words are modules of their own, those in `wanted` are loaded."""
     module = importlib.import_module(f"gym.cli.commands.{name}")
     group = typer.Typer(cls=PlainGroup, help=module.__doc__, no_args_is_help=True, pretty_exceptions_enable=False)
-    for word, function in module.commands.items():
+    for word, found in module.commands.items():
+        if isinstance(found, tuple) and word not in wanted:
+            group.command(word, cls=PlainCommand, help=found[1])(_stub)
+            continue
+        function = importlib.import_module(f"gym.cli.{name}.{found[0]}").command if isinstance(found, tuple) else found
         group.command(word, cls=PlainCommand)(_as_command(function))
     return group
 

@@ -105,8 +105,8 @@ def _call(arguments: Sequence[str]) -> int:
         return 0 if arguments else 2
     if not completing and (quick := read_quick(arguments, os.environ)):
         return quick.run()
-    from gym.cli.app import make_app  # noqa: PLC0415  (typer)
+    from gym.cli.app import Everything, make_app  # noqa: PLC0415  (typer)
 
     # Completion asks about any command, so it needs them all.
-    wanted = COMMANDS if completing else COMMANDS.keys() & set(arguments)
+    wanted = Everything() if completing else frozenset(arguments)
     return make_app(COMMANDS, GROUPS, wanted)(arguments, prog_name="gym") or 0

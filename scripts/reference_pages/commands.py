@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from gym.cli.app import make_app
+from gym.cli.app import Everything, make_app
 from gym.cli.main import COMMANDS, GROUPS
 from reference_pages.fields import cell, first_paragraph
 
@@ -23,7 +23,7 @@ EVERYWHERE = ("stack", "help", "version", "install_completion", "show_completion
 
 
 def page() -> str:
-    root: Any = typer.main.get_command(make_app(COMMANDS, GROUPS, COMMANDS))
+    root: Any = typer.main.get_command(make_app(COMMANDS, GROUPS, Everything()))
     context = typer.Context(root, info_name="gym")
     parts = [HEAD]
     for panel in dict.fromkeys(panel for panel, _ in COMMANDS.values()):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from gym.cli.commands import data
 from gym.cli.main import COMMANDS, run
 from tests.support.cli import gym
 
@@ -39,6 +43,22 @@ def test_help_and_version_load_no_other_command(tmp_path: Path) -> None:
         assert re.search(r"gym\.cli\.(overview|console)", done.stderr)
         for heavy in ("gym.config", "gym.collect", "gym.runtime", "docker", "jinja2"):
             assert not re.search(rf"\| +{re.escape(heavy)}\b", done.stderr), (words, heavy)
+
+
+@pytest.mark.parametrize(("words", "loaded"), [(["data", "-h"], set()), (["data", "rm", "-h"], {"rm"})])
+def test_a_command_of_a_group_loads_no_other_of_it(words: list[str], loaded: set[str], tmp_path: Path) -> None:
+    program = (
+        f"import sys; from gym.cli.main import run; assert run({words}) == 0; print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    modules = {f"gym.cli.data.{module}" for module, _ in data.commands.values()}
+    assert modules & set(done.stderr.split()) == {f"gym.cli.data.{one}" for one in loaded}
+
+
+def test_the_overview_of_a_group_says_what_its_commands_say() -> None:
+    for word, (module, line) in data.commands.items():
+        said = importlib.import_module(f"gym.cli.data.{module}").command.__doc__
+        assert str(said).splitlines()[0] == line, word
 
 
 @pytest.mark.parametrize("words", [("--help",), ("list",), ("info", "mcqa")])

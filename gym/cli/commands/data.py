@@ -2,42 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from gym.cli.data import (
-    card,
-    download,
-    from_library,
-    grow,
-    ls,
-    overlap,
-    prepare,
-    render,
-    rm,
-    sample,
-    sets,
-    split,
-    upload,
-    validate,
-)
-from gym.cli.data import filter as filter_
-
-# word -> function; each is `command` of a module in gym/cli/data, 40 lines at most
-commands: Final[dict[str, Callable[..., Any]]] = {
-    "prepare": prepare.command,
-    "sets": sets.command,
-    "validate": validate.command,
-    "ls": ls.command,
-    "download": download.command,
-    "upload": upload.command,
-    "rm": rm.command,
-    "render": render.command,
-    "split": split.command,
-    "sample": sample.command,
-    "card": card.command,
-    "grow": grow.command,
-    "from": from_library.command,
-    "filter": filter_.command,
-    "overlap": overlap.command,
+# word -> (module of gym.cli.data, the first line of its help). Its function is `command`, 40 lines at most.
+commands: Final[dict[str, tuple[str, str]]] = {
+    "prepare": ("prepare", "Check, measure and put together the data sets that servers list."),
+    "sets": ("sets", "Show the data sets that servers list."),
+    "validate": ("validate", "Check every line of data sets; exit code 1 where something is wrong."),
+    "ls": ("ls", "List data sets, versions or files in a registry: gym data ls hf:ORG/NAME."),
+    "download": (
+        "download",
+        "Download a file or a split; resumes after an interruption: gym data download hf:ORG/NAME --split train.",
+    ),
+    "upload": ("upload", "Upload a file of rows: gym data upload train.jsonl hf:ORG/NAME."),
+    "rm": ("rm", "Remove a data set, a version or a file from a registry: gym data rm gitlab:NAME:0.0.1."),
+    "render": (
+        "render",
+        "Put a prompt template onto rows: gym data render raw.jsonl --prompt prompt.yaml -o train.jsonl.",
+    ),
+    "split": ("split", "Split rows; those with the same user messages, or the same FIELD, stay together."),
+    "sample": ("sample", "Take N random rows, in their order: gym data sample train.jsonl -n 100 -o some.jsonl."),
+    "card": ("card", "Write a card with figures and plots: gym data card train.jsonl -o README.md."),
+    "grow": ("grow", "Make rows: gym data grow graphwalks --rows 1000 --difficulty hard --split train -o train.jsonl."),
+    "from": (
+        "from_library",
+        "Make rows of a library's tasks: gym data from gymnasium FrozenLake-v1 Taxi-v4 --rows 500 -o games.jsonl.",
+    ),
+    "filter": (
+        "filter",
+        "Keep the rows whose pass rate lies between: gym data filter rows.jsonl --by X.jsonl -o kept.jsonl.",
+    ),
+    "overlap": (
+        "overlap",
+        "Find rows of A that are in B, exactly or nearly: gym data overlap train.jsonl bench.jsonl.",
+    ),
 }
