@@ -22,21 +22,29 @@ class Kind(NamedTuple):
 
 GZIP: Final = Kind("gzip", (".gz",), b"\x1f\x8b", "gunzip -k")
 ZSTD: Final = Kind("zstd", (".zst", ".zstd"), b"\x28\xb5\x2f\xfd", "zstd -d")
-OTHERS: Final = (
+UNPACKED: Final = (GZIP, ZSTD)  # while they are read, where the file's name says what they are
+PACKED: Final = (
+    *UNPACKED,
     Kind("bzip2", (".bz2",), b"BZh", "bunzip2 -k"),
     Kind("xz", (".xz",), b"\xfd7zXZ\x00", "unxz -k"),
+)
+ALL: Final = (
+    *PACKED,
     Kind("zip", (".zip",), b"PK\x03\x04", "unzip"),
     Kind("parquet", (".parquet",), b"PAR1"),
     Kind("arrow", (".arrow",), b"ARROW1\x00\x00"),
 )
-UNPACKED: Final = (GZIP, ZSTD)  # while they are read, where the file's name says what they are
-ALL: Final = (*UNPACKED, *OTHERS)
 LONGEST_MAGIC: Final = 8
 
 
 def named_kind(file: str, kinds: Iterable[Kind] = UNPACKED) -> Kind | None:
     """The kind that a file's name says; by default of those that are unpacked while they are read."""
     return next((kind for kind in kinds if file.endswith(kind.suffixes)), None)
+
+
+def packed_suffix(file: str, kinds: Iterable[Kind] = UNPACKED) -> str:
+    """What a file's name ends in that says so; "" where it says none of them."""
+    return next((suffix for kind in kinds for suffix in kind.suffixes if file.endswith(suffix)), "")
 
 
 def check_lines(file: str, head: bytes, *, unpacked: Collection[Kind] = UNPACKED) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from gym.config import path_variants
 from gym.data.data_sets import DataSet, HubSource, RegistrySource
+from gym.data.file_kinds import packed_suffix
 from gym.data.statistics import EXAMPLES, Statistics
 from gym.errors import UserError
 
@@ -17,15 +18,12 @@ ENDING: Final = "_metrics"
 CONFLICT: Final = "_conflict"
 _DROPPED = frozenset({"Median"})  # version 0.1 had it among the five figures
 _ONLY_GIVEN = frozenset({"revision", "config_name"})
-_PACKED = (".gz", ".zst", ".zstd")
 
 
 def metrics_path(rows: Path) -> Path:
     """Beside the rows: `train.jsonl` and `train.jsonl.gz` have `train_metrics.json`."""
-    name = rows.name
-    for ending in _PACKED:
-        name = name.removesuffix(ending)
-    return rows.with_name(f"{Path(name).stem}{ENDING}.json")
+    name = Path(rows.name.removesuffix(packed_suffix(rows.name)))
+    return rows.with_name(f"{name.stem}{ENDING}.json")
 
 
 def conflict_path(metrics: Path) -> Path:

@@ -7,12 +7,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from gym.data.file_kinds import packed_suffix
 from gym.data.line_source import STDIN, name_of
 from gym.data.validation import BlockResult
 from gym.data.whole_files import whole_file
 from gym.errors import UserError
-
-ENDINGS = (".zstd", ".zst", ".gz", ".jsonl", ".json")
 
 
 class Pair(NamedTuple):
@@ -57,6 +56,4 @@ def _stem(file: str) -> str:
     if file == STDIN:
         return "stdin"
     name = Path(file).name
-    for ending in ENDINGS:
-        name = name.removesuffix(ending)
-    return name
+    return name.removesuffix(packed_suffix(name)).removesuffix(".jsonl").removesuffix(".json")

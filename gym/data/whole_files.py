@@ -9,9 +9,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from gym.data.file_kinds import PACKED, packed_suffix
 from gym.errors import UserError
-
-_PACKED = (".gz", ".zst", ".zstd", ".bz2", ".xz")
 
 
 @contextmanager
@@ -74,7 +73,7 @@ def refuse_inputs(outputs: Iterable[Path], inputs: Iterable[str]) -> None:
 def refuse_other_form(path: Path, *, table: bool = False) -> None:
     """A name that says what the file is not: what is written is JSON lines, or a Parquet table, and never packed."""
     name = path.name.lower()
-    if packed := next((end for end in _PACKED if name.endswith(end)), ""):
+    if packed := packed_suffix(name, PACKED):
         raise UserError(f"{path}: the file is written unpacked", f"give a name without {packed}, pack it afterwards")
     if table and name.endswith((".jsonl", ".json")):
         raise UserError(f"{path}: the file is a Parquet table, not JSON", "give a name that ends with .parquet")

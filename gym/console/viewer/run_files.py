@@ -15,11 +15,11 @@ from pathlib import Path
 from gym.collect.sidecar import OutputPaths
 from gym.console.viewer.foreign_logs import SUFFIXES, Reader, convert, find_reader
 from gym.console.viewer.lines import LineFile
+from gym.data.file_kinds import named_kind
 from gym.errors import UserError
 
 ROLLOUTS, FAILURES = ".jsonl", "_failures.jsonl"
 NO_RUNS = ("_materialized_inputs.jsonl", "_notes.jsonl")  # what lies beside a run
-UNPACK = {".gz": "gunzip -k", ".zst": "zstd -d", ".zstd": "zstd -d"}
 MAX_RUNS = 5_000
 FIRST_LOOK = 4 << 20  # bytes of a file that are read at once
 SLICE = 1 << 20  # bytes between two moments in which others may look
@@ -233,8 +233,8 @@ class RunFiles:
 
 
 def _check(path: Path) -> None:
-    if path.suffix in UNPACK:
-        raise UserError(f"{path} is packed, and a page jumps to and fro in its file.", f"{UNPACK[path.suffix]} {path}")
+    if kind := named_kind(path.name):
+        raise UserError(f"{path} is packed, and a page jumps to and fro in its file.", f"{kind.unpack} {path}")
     if not path.is_file() and not path.is_dir():
         raise UserError(
             f"{path} is not there.", "Give the file that `gym rollouts -o FILE.jsonl` wrote, or a folder of such files."

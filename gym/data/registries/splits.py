@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
+from gym.data.file_kinds import UNPACKED
 from gym.data.registries.hub_card import DEFAULT, TRAIN, CardConfig, choose_config, several_configs, unknown_config
 from gym.data.registries.path_patterns import match_paths
 
-LINES: Final = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+LINES: Final = (".jsonl", *(f".jsonl{kind.suffixes[0]}" for kind in UNPACKED))
 PARQUET: Final = ".parquet"
 PARTIAL: Final = "partial-"  # the hub's own copy has only the first rows of what is very large
 _NAMES: Final[dict[str, tuple[str, ...]]] = {
