@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final, NamedTuple
 
@@ -10,7 +11,6 @@ from gym.data.zstd import large_window_hint
 from gym.errors import Problem, UserError
 
 BLOCK: Final = 256 << 10  # larger ones no longer fit a cache: 20 % slower
-BOM: Final = b"\xef\xbb\xbf"
 DAMAGED_FILE: Final = "the file is damaged: fetch it again, or test it (gzip -t, zstd -t)"
 
 
@@ -63,7 +63,7 @@ class _Reader:
         read = getattr(stream, "read1", stream.read)  # a cut file gives the bytes it has before the error
         while chunk := read(self._size):
             if first:
-                chunk, first = chunk.removeprefix(BOM), False
+                chunk, first = chunk.removeprefix(BOM_UTF8), False
             yield from self._take(chunk)
         yield from self.flush()
 

@@ -9,6 +9,7 @@ import hashlib
 import io
 import math
 import os
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,6 @@ from gym.wire.deep_values import UNWRITABLE
 from gym.wire.json_text import write_any_json
 
 STDIN = "-"
-BOM = b"\xef\xbb\xbf"
 _BUFFER = 1 << 20
 _LONGEST = 256 << 20  # bytes of a line: a packed file of a few kilobytes may be one that fills the memory
 _WHOLE = 64 << 20  # files up to here are digested whole; of larger ones
@@ -56,7 +56,7 @@ def read_lines(files: Iterable[str]) -> Iterator[Line]:
                 for number, text in enumerate(iter(partial(stream.readline, _LONGEST), b""), 1):
                     if len(text) == _LONGEST:
                         raise UserError(f"{name_of(file)}:{number}: the line is longer than {_LONGEST >> 20} MB")
-                    raw = (text.removeprefix(BOM) if number == 1 else text).strip()
+                    raw = (text.removeprefix(BOM_UTF8) if number == 1 else text).strip()
                     if raw:
                         yield Line(raw, name_of(file), number)
         except UserError:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from gym.data.file_kinds import ZSTD, named_kind
-from gym.data.line_source import BOM, open_input
+from gym.data.line_source import open_input
 from gym.data.registries.parquet import WrittenRows, need_pyarrow, write_rows
 from gym.data.registries.registry_protocol import Received
 from gym.data.registries.splits import PARQUET
@@ -70,9 +71,9 @@ def _read_chunks(path: Path, name: str) -> Iterator[bytes]:
     try:
         with open_input(str(path)) as stream:
             head = b""
-            while len(head) < len(BOM) and (chunk := stream.read(_CHUNK)):
+            while len(head) < len(BOM_UTF8) and (chunk := stream.read(_CHUNK)):
                 head += chunk
-            if head := head.removeprefix(BOM):
+            if head := head.removeprefix(BOM_UTF8):
                 yield head
             while chunk := stream.read(_CHUNK):
                 yield chunk
