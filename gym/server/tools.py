@@ -107,7 +107,7 @@ class Tool:
         except UNWRITABLE as error:
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
             what = describe(result) if isinstance(result, Coroutine) else f"{describe(result)}, no JSON: {why}"
-            message = f"the tool {self.name}{show_place(_function(self.method))} returned {what}"
+            message = f"the tool {self.name}{show_place(self.method)} returned {what}"
             raise RolloutError("resources", message, retryable=False) from error
 
 
@@ -210,7 +210,3 @@ def _is_readable(hint: Any) -> bool:
     except PydanticUserError:
         return False
     return True
-
-
-def _function(method: Callable[..., Any]) -> Any:
-    return getattr(method, "__func__", method)
