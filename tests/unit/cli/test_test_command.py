@@ -12,7 +12,7 @@ import pytest
 
 from gym.cli.boundary import INTERRUPTED, TERMINATED
 from tests.support.docker import eventually
-from tests.unit.cli.test_selftest import APP, CASES, ROW
+from tests.support.own_server import APP, write_server
 
 HANGS = APP.replace(
     "        right =",
@@ -24,18 +24,7 @@ STACKLESS = {name: value for name, value in os.environ.items() if name != "GYM_P
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A server whose verifier never answers, and says by a file which process waits for it."""
-    folder = tmp_path / "mine"
-    for name, text in {
-        "app.py": f"import asyncio, os, pathlib\n{HANGS}",
-        "README.md": "# mine\n",
-        "configs/mine.yaml": "mine: {resources_servers: {mine: {entrypoint: app.py}}}\n",
-        "data/example.jsonl": ROW * 5,
-        "data/verifier_cases.jsonl": CASES,
-        "tests/test_app.py": "def test_it() -> None:\n    assert True\n",
-    }.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    return folder
+    return write_server(tmp_path / "mine", f"import asyncio, os, pathlib\n{HANGS}")
 
 
 @pytest.mark.parametrize(
