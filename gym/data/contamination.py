@@ -10,14 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from gym.data.line_source import STDIN, Line, read_lines
 from gym.data.ngram_index import NgramIndex
 from gym.data.ngrams import Grams, choose_grams, make_grams
-from gym.data.row_parsing import PARAMS, BadLine, parse_row
+from gym.data.row_parsing import PARAMS, need_row
 from gym.data.statistics import user_messages
-from gym.errors import ConfigError
 
 MAX_LISTED = 1000
 
@@ -142,13 +141,6 @@ def _matches(line: Line, grams: Grams, index: NgramIndex, rules: NearRules) -> I
 
 def _read(files: Iterable[str], rules: NearRules, found: Overlap) -> Iterator[tuple[Line, Grams | None]]:
     for line in read_lines(files):
-        grams = make_grams("\n".join(user_messages(_row(line)[PARAMS])), rules.size)
+        grams = make_grams("\n".join(user_messages(need_row(line)[PARAMS])), rules.size)
         found.without_text += grams is None
         yield line, grams
-
-
-def _row(line: Line) -> dict[str, Any]:
-    try:
-        return parse_row(line)
-    except BadLine as bad:
-        raise ConfigError([bad.problem]) from None

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from gym.data.row_parsing import AGENT_REF, PARAMS
+from gym.data.row_parsing import AGENT_REF, PARAMS, kind_of
 from gym.errors import Problem
 from gym.wire.rows import AUTO
 
@@ -75,11 +75,6 @@ def _is_function(tool: Any) -> bool:
 
 def wrong(key: str, value: object, wanted: str, hint: str = "") -> Problem:
     return Problem(f"is {kind_of(value)}, not {wanted}", key=key, hint=hint, value=sample_of(value))
-
-
-def kind_of(value: object) -> str:
-    names = {"str": "a string", "list": "a list", "NoneType": "null", "bool": "true or false", "dict": "an object"}
-    return names.get(type(value).__name__, "a number")
 
 
 def sample_of(value: object) -> str:

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gym.data.line_source import Line
-from gym.data.row_parsing import PARAMS, BadLine, parse_row
+from gym.data.row_parsing import PARAMS, need_row
 from gym.data.statistics import Statistics, user_messages
 from gym.data.token_counts import Tokenizer, open_tokenizer
-from gym.errors import ConfigError
 from gym.wire.deep_values import write_cut
 from gym.wire.policy_endpoint import KEY
 
@@ -87,10 +86,7 @@ def portray(lines: Iterable[Line], tokenizer: Tokenizer | None = None) -> Portra
     """A line that is not a row is an error."""
     portrait = Portrait(tokenizer)
     for line in lines:
-        try:
-            portrait.observe(parse_row(line))
-        except BadLine as bad:
-            raise ConfigError([bad.problem]) from None
+        portrait.observe(need_row(line))
     return portrait
 
 

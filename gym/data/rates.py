@@ -14,9 +14,9 @@ from typing import Any, Literal, NamedTuple
 
 from gym.data.line_source import Line
 from gym.data.row_keys import asked_key
-from gym.data.row_parsing import BadLine, parse_row
+from gym.data.row_parsing import need_row
 from gym.data.whole_files import whole_file
-from gym.errors import ConfigError, UserError
+from gym.errors import UserError
 
 RowDigest = Callable[[bytes], int]  # of a line of the data set, as rollouts name it
 
@@ -91,7 +91,7 @@ def filter_rows(
     found = Filtered()
     with suppress(_NothingKept), whole_file(output) as file:
         for line in lines:
-            verdict = _judge(rates.of(digest(line.raw), _row(line)), between)
+            verdict = _judge(rates.of(digest(line.raw), need_row(line)), between)
             found.counts[verdict] += 1
             if verdict == "without rollouts" and not found.first_without:
                 found.first_without = f"{line.file}:{line.number}"
@@ -113,13 +113,6 @@ def _judge(rate: float | None, between: PassRange) -> Verdict:
     if between.holds(rate):
         return "between"
     return "too easy" if rate > between.high else "too hard"
-
-
-def _row(line: Line) -> dict[str, Any]:
-    try:
-        return parse_row(line)
-    except BadLine as bad:
-        raise ConfigError([bad.problem]) from None
 
 
 def _more(before: tuple[int, float] | None, reward: float) -> tuple[int, float]:

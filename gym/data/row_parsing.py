@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from gym.data.line_source import Line
-from gym.errors import Problem
+from gym.errors import ConfigError, Problem
 from gym.wire.policy_endpoint import KEY
 
 AGENT_REF = "agent_ref"
@@ -31,8 +31,16 @@ def parse_row(line: Line) -> dict[str, Any]:
         hint = f"did you mean {PARAMS} where you wrote {near[0]}?" if near else f'add "{PARAMS}": {{"input": [...]}}'
         raise bad_line(line, "is missing", key=PARAMS, hint=hint)
     if not isinstance(row[PARAMS], dict):
-        raise bad_line(line, f"is {_kind(row[PARAMS])}, not an object", key=PARAMS, hint='write {"input": [...]}')
+        raise bad_line(line, f"is {kind_of(row[PARAMS])}, not an object", key=PARAMS, hint='write {"input": [...]}')
     return row
+
+
+def need_row(line: Line) -> dict[str, Any]:
+    """For who can do nothing with a bad line but end."""
+    try:
+        return parse_row(line)
+    except BadLine as bad:
+        raise ConfigError([bad.problem]) from None
 
 
 def parse_object(line: Line) -> dict[str, Any]:
@@ -43,7 +51,7 @@ def parse_object(line: Line) -> dict[str, Any]:
         raise bad_line(line, f"not JSON: {error}", hint=_json_hint(line.raw, error.pos)) from None
     if not isinstance(row, dict):
         raise bad_line(
-            line, f"a row is an object, this is {_kind(row)}", hint='write {"responses_create_params": {...}}'
+            line, f"a row is an object, this is {kind_of(row)}", hint='write {"responses_create_params": {...}}'
         )
     return row
 
@@ -52,7 +60,7 @@ def bad_line(line: Line, what: str, *, key: str = "", hint: str = "") -> BadLine
     return BadLine(Problem(what, file=line.file, line=line.number, key=key, hint=hint))
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
     names = {"str": "a string", "list": "a list", "NoneType": "null", "bool": "true or false", "dict": "an object"}
     return names.get(type(value).__name__, "a number")
 

@@ -10,8 +10,8 @@ from contextlib import ExitStack
 from typing import IO
 
 from gym.data.line_source import STDIN, Line, read_lines
-from gym.data.row_parsing import BadLine, parse_row
-from gym.errors import ConfigError, UserError
+from gym.data.row_parsing import need_row
+from gym.errors import UserError
 
 
 def sample_rows(files: Sequence[str], count: int, *, seed: int) -> Iterator[Line]:
@@ -48,8 +48,5 @@ def _copy(lines: Iterable[Line], file: IO[bytes]) -> None:
 
 
 def _checked(line: Line) -> Line:
-    try:
-        parse_row(line)
-    except BadLine as bad:
-        raise ConfigError([bad.problem]) from None
+    need_row(line)
     return line
