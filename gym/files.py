@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from typing import Final
 
 from gym.errors import InfraError
 
+SHARED: Final = 0o644  # read by another user inside a container; the stack's home itself is private
 _PACKAGE = Path(__file__).resolve().parent
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 from pydantic import ValidationError
 
-from gym.files import write_atomically
+from gym.files import SHARED, write_atomically
 from gym.wire.discovery import Discovery
-
-SHARED: Final = 0o644  # read by another user inside a container
 
 
 def write_routes(discovery: Path, routes: Path, found: Discovery, router_text: str) -> bool:

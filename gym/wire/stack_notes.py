@@ -10,11 +10,10 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, RootModel, ValidationError
 
-from gym.files import write_atomically
+from gym.files import SHARED, write_atomically
 
 REPLICAS: Final = "replicas.json"
 STALE_SECONDS: Final = 15.0  # the broker writes every two
-SHARED: Final = 0o644  # read by another user inside a container; the stack's home itself is private
 
 M = TypeVar("M", bound=BaseModel)
 

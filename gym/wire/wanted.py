@@ -10,12 +10,11 @@ from typing import Final, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from gym.files import write_atomically
+from gym.files import SHARED, write_atomically
 from gym.wire.server_types import ServerType
 from gym.wire.stack_names import NETWORK, ROUTER, WANTED_FILE, replica_host, shared_port
 
 WORK: Final = "work.json"
-SHARED: Final = 0o644  # read by another user inside a container; the stack's home itself is private
 LEASE_SECONDS: Final = 4.0  # a command whose beat is older than this is taken for dead
 BEAT_SECONDS: Final = 1.0
 

@@ -16,10 +16,9 @@ from typing import Final
 from gym.config.catalog import CatalogEntry, list_servers
 from gym.config.example_rows import example_of
 from gym.config.strict import VERIFIERS, declares_strict
-from gym.files import own_root, write_atomically
+from gym.files import SHARED, own_root, write_atomically
 from gym.wire.catalog_copy import AUDITS, INDEX, CopiedCatalog, CopiedEnvironment
 
-SHARED: Final = 0o644  # read by another user inside a container; the stack's home itself is private
 MAX_FILE: Final = 20_000_000  # bytes; the page reads no more of a file either
 NAMED: Final = ("README.md", "data/verifier_cases.jsonl")
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from gym import labels
 from gym.engine import engine_host, socket_facts
 from gym.errors import UserError
-from gym.files import write_atomically
+from gym.files import SHARED, write_atomically
 from gym.plan.model import Plan, Value
 from gym.render.compose import (
     ENGINE_SOCKET,
@@ -48,7 +48,6 @@ from gym.wire.stack_names import TOKEN, project_name
 from gym.wire.wanted import Wanted, write_wanted
 
 # Read by other users inside containers, and by no others: the home is 0700 and holds no secret elsewhere.
-SHARED: Final = 0o644
 WRITABLE: Final = 0o777  # for the console and the broker, who are other users; no one else can enter the home
 
 

@@ -15,7 +15,7 @@ import orjson
 
 from gym.engine import connect, engine_host, require_engine
 from gym.errors import InfraError
-from gym.files import write_atomically
+from gym.files import SHARED, write_atomically
 from gym.runtime.compose.compose_lock import wait_for_compose
 from gym.runtime.compose.stack_folder import StackFolder, read_object
 from gym.runtime.compose.teardown import GRACE_SECONDS, remove_stack
@@ -25,7 +25,6 @@ from gym.wire.stack_names import UPSTREAM_FOLDER, WANTED_FILE
 if TYPE_CHECKING:
     import docker
 
-SHARED: Final = 0o644
 FINISH_BEFORE_DOWN: Final = 15.0  # for a Compose at work, which would go on creating what was just removed
 
 
