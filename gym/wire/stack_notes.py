@@ -50,8 +50,8 @@ class SandboxNotes(ConsoleNote):
         return now - self.at > STALE_SECONDS
 
 
-def write_note(path: Path, note: BaseModel) -> None:
-    write_atomically(path, note.model_dump_json(), mode=SHARED)
+def write_note(path: Path, note: BaseModel) -> bool:
+    return write_atomically(path, note.model_dump_json(), mode=SHARED)
 
 
 def read_note(kind: type[M], path: Path) -> M | None:

@@ -6,19 +6,17 @@ A command that takes replicas out of the routes keeps a beat: when the beat stop
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from gym.files import SHARED, write_atomically
 from gym.wire.server_types import ServerType
 from gym.wire.stack_names import NETWORK, ROUTER, WANTED_FILE, replica_host, shared_port
+from gym.wire.stack_notes import read_note, write_note
 
 WORK: Final = "work.json"
 LEASE_SECONDS: Final = 4.0  # a command whose beat is older than this is taken for dead
 BEAT_SECONDS: Final = 1.0
-
-M = TypeVar("M", bound=BaseModel)
 
 
 class Read(BaseModel):
@@ -96,20 +94,20 @@ class Work(Read):
 
 
 def write_wanted(folder: Path, wanted: Wanted) -> bool:
-    return _write(folder / WANTED_FILE, wanted)
+    return write_note(folder / WANTED_FILE, wanted)
 
 
 def write_work(folder: Path, work: Work) -> bool:
-    return _write(folder / WORK, work)
+    return write_note(folder / WORK, work)
 
 
 def read_wanted(folder: Path) -> Wanted | None:
     """None where it was never written, or cannot be read: then the reader changes nothing."""
-    return _read(Wanted, folder / WANTED_FILE)
+    return read_note(Wanted, folder / WANTED_FILE)
 
 
 def read_work(folder: Path) -> Work:
-    return _read(Work, folder / WORK) or Work()
+    return read_note(Work, folder / WORK) or Work()
 
 
 class Beat:
@@ -123,14 +121,3 @@ class Beat:
         if work.beat != self._beat:
             self._beat, self._since = work.beat, now
         return bool(work.beat) and now - self._since < LEASE_SECONDS
-
-
-def _write(path: Path, document: BaseModel) -> bool:
-    return write_atomically(path, document.model_dump_json(), mode=SHARED)
-
-
-def _read(kind: type[M], path: Path) -> M | None:
-    try:
-        return kind.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        return None
