@@ -82,3 +82,9 @@ class StartFailed(InfraError):
 
 class NotUp(StartFailed):
     """Some servers of a stack are not healthy; all of it stays as it is, and they go on starting."""
+
+
+def first_error(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error that ended a group; the others followed from it."""
+    first = errors.exceptions[0]
+    return first_error(first) if isinstance(first, BaseExceptionGroup) else first

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from gym.broker.errors import RequestRefused
 from gym.broker.provider import Channel
 from gym.broker.tar import BLOCK, END, PIECE, TarEntry, TarReader, header_of, padded, read_entries
+from gym.errors import first_error
 
 MAX_ENTRIES = 200_000
 AT_ONCE = 16  # small files under way
@@ -30,13 +31,8 @@ async def unpack_tree(channel: Channel, path: str, chunks: AsyncIterator[bytes],
                 await unpacking.take(entry, source)
             await unpacking.settle()
     except BaseExceptionGroup as several:
-        raise first_of(several) from None
+        raise first_error(several) from None
     return unpacking.count, unpacking.size
-
-
-def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    first = group.exceptions[0]
-    return first_of(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 class Unpacking:

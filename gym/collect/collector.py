@@ -16,7 +16,7 @@ from gym.collect.aggregates import RowsSoFar, aggregate_agents, read_output
 from gym.collect.attempts import Attempts, TaskResult
 from gym.collect.circuit_breaker import GaveUp
 from gym.collect.collect_options import CollectOptions
-from gym.collect.concurrency import first_error, first_of
+from gym.collect.concurrency import first_of
 from gym.collect.events import BadRow, Notice, OnEvent, Progress, Summary
 from gym.collect.feed import FileFeed
 from gym.collect.folded_problems import fold_problems
@@ -35,7 +35,7 @@ from gym.collect.tally import Tally
 from gym.collect.targets import Targets
 from gym.collect.task_reader import Task, TaskReader, TaskRules
 from gym.data.line_source import STDIN, count_lines, read_lines
-from gym.errors import ConfigError, InfraError, Problem, UserError
+from gym.errors import ConfigError, InfraError, Problem, UserError, first_error
 
 _TICK_SECONDS = 0.2
 _AGGREGATE_SECONDS = 120.0

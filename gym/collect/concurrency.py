@@ -27,12 +27,6 @@ async def first_of(*waits: Coroutine[Any, Any, Any]) -> None:
             task.cancel()
 
 
-def first_error(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error that ended a group; the others followed from it."""
-    first = errors.exceptions[0]
-    return first_error(first) if isinstance(first, BaseExceptionGroup) else first
-
-
 def allow_connections(concurrency: int) -> None:
     """Raises this process's own limit of open files where it is allowed to."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

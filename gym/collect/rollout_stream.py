@@ -12,7 +12,7 @@ from typing import Any
 from gym.collect.attempts import Attempts, TaskResult
 from gym.collect.circuit_breaker import GaveUp
 from gym.collect.collect_options import AttemptOptions
-from gym.collect.concurrency import first_error, make_client
+from gym.collect.concurrency import make_client
 from gym.collect.feed import Feed, Rows, RowsFeed
 from gym.collect.keys import parse_key
 from gym.collect.row_tools import RowTools, tools_of_stack
@@ -20,7 +20,7 @@ from gym.collect.run_replies import failure_line, rollout_line
 from gym.collect.stack_settings import read_settings
 from gym.collect.targets import Targets
 from gym.collect.task_reader import Task, TaskReader, TaskRules
-from gym.errors import ConfigError, InfraError, Problem
+from gym.errors import ConfigError, InfraError, Problem, first_error
 from gym.http.pool import HttpClient
 from gym.http.tracing import start_tracing, stop_tracing
 from gym.wire.failures import RolloutError

@@ -9,10 +9,9 @@ from typing import Any
 
 from gym.collect.attempts import Attempts, TaskResult
 from gym.collect.circuit_breaker import GaveUp
-from gym.collect.concurrency import first_error
 from gym.collect.provenance import Circumstances
 from gym.collect.task_reader import Task
-from gym.errors import GymError, InfraError, UserError
+from gym.errors import GymError, InfraError, UserError, first_error
 from gym.trainers.blend import Blend, Draw
 from gym.trainers.group_options import GroupOptions
 from gym.trainers.groups import WORDS, GroupRoll, GrowingGroup, RolloutGroup, Why

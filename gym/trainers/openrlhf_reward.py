@@ -25,8 +25,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gym.client import AsyncStack
-from gym.collect.concurrency import first_error
-from gym.errors import InfraError
+from gym.errors import InfraError, first_error
 from gym.labels import ENV_TOKEN
 from gym.trainers.openrlhf import read_row
 from gym.wire import items

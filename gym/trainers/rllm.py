@@ -7,8 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
-from gym.collect.concurrency import first_error
-from gym.errors import InfraError
+from gym.errors import InfraError, first_error
 from gym.trainers.carried_rows import put_endpoint, unpack_row
 from gym.trainers.single_attempt import run_single
 from gym.wire.failures import RolloutError

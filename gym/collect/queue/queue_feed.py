@@ -18,13 +18,12 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from gym.collect.concurrency import first_error
 from gym.collect.fair_queue import FairQueue
 from gym.collect.queue.queue_options import QueueView
 from gym.collect.queue.redis_queue import How, Leased, RedisQueue
 from gym.collect.queue.task_cursor import TaskCursor
 from gym.collect.task_reader import Task
-from gym.errors import GymError, Problem
+from gym.errors import GymError, Problem, first_error
 from gym.http.redis_link import RedisGone
 
 T = TypeVar("T")

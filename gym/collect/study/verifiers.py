@@ -13,8 +13,8 @@ import orjson
 import uvloop
 import yaml
 
-from gym.collect.concurrency import allow_connections, first_error
-from gym.errors import InfraError, UserError
+from gym.collect.concurrency import allow_connections
+from gym.errors import InfraError, UserError, first_error
 from gym.http.pool import Headers, HttpClient, Reply
 from gym.labels import SERVER_PREFIX
 from gym.server.replicas import Peers
