@@ -196,6 +196,16 @@ def install_command(package: str, *, python: Path | None = None, has_pip: bool |
     return f"{python} -m pip install {quoted}" if has_pip else f"uv pip install --python {python} {quoted}"
 
 
+def end_program(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Asked to, and killed where it has not ended after so long."""
+    process.terminate()
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 def _start(
     argv: Sequence[str],
     cwd: Path | None,

@@ -20,6 +20,7 @@ from gym.config.model import SidecarSpec
 from gym.config.read_sidecars import services_of
 from gym.errors import InfraError
 from gym.plan.model import Plan, Sidecar
+from gym.programs import end_program
 from gym.runtime.local.child_process import ProcessSpec
 from gym.runtime.local.home import Home
 from gym.runtime.local.listeners import address_of, reserve_port
@@ -76,7 +77,7 @@ def _started(order: StackOrder, home: Home, sidecar: Sidecar) -> Iterator[tuple[
             _wait_ready(process, SidecarCheck(sidecar.spec.health), spec, address, sidecar.name)
             yield address
         finally:
-            _stop(process)
+            end_program(process, STOP_SECONDS)
 
 
 def _wait_ready(
@@ -90,12 +91,3 @@ def _wait_ready(
             how = why if ended is None else f"exit code {ended}"
             raise InfraError(f"{name} does not start: {how}\n{words}", f"It was run as: {' '.join(spec.argv)}")
         time.sleep(LOOK_SECONDS)
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

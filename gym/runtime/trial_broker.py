@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gym import labels
+from gym.programs import end_program
 from gym.runtime.local.listeners import address_of, listen_on_loopback
 from gym.runtime.sandbox_access import access_environ
 from gym.wire.sandbox import token_digest
@@ -60,13 +61,4 @@ def trial_broker(grant: Mapping[str, Any], provider: str = "auto") -> Iterator[T
         try:
             yield TrialAccess(f"http://{host}:{port}", token)
         finally:
-            _stop(broker)
-
-
-def _stop(broker: subprocess.Popen[bytes]) -> None:
-    broker.terminate()
-    try:
-        broker.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        broker.kill()
-        broker.wait()
+            end_program(broker, STOP_SECONDS)
