@@ -44,7 +44,7 @@ from gym.runtime.upstream_folders import prepare_upstreams
 from gym.runtime.user_state import owner
 from gym.wire.discovery import Discovery
 from gym.wire.route_files import read_discovery, write_routes
-from gym.wire.stack_names import TOKEN, project_name
+from gym.wire.stack_names import project_name
 from gym.wire.wanted import Wanted, write_wanted
 
 # Read by other users inside containers, and by no others: the home is 0700 and holds no secret elsewhere.
@@ -93,10 +93,6 @@ class Layout(StackFolder):
 
     def read_discovery(self) -> Discovery | None:
         return read_discovery(self.discovery)
-
-    def read_token(self) -> str:
-        path = self.secrets / TOKEN
-        return path.read_text("utf-8") if path.is_file() else ""
 
 
 def write_stack(layout: Layout, plan: Plan, values: Mapping[str, str], state: State) -> bool:

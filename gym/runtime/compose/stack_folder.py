@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from gym.wire.stack_names import ROUTES_FILE, SYNCED_FOLDER, project_name
+from gym.wire.stack_names import ROUTES_FILE, SYNCED_FOLDER, TOKEN, project_name
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,10 @@ class StackFolder:
     def older_plan(self) -> Path:
         """Of a stack that an earlier gym started."""
         return self.home / "plan.json"
+
+    def read_token(self) -> str:
+        path = self.secrets / TOKEN
+        return path.read_text("utf-8") if path.is_file() else ""
 
     def saved_project(self) -> str:
         return read_object(self.state).get("project") or project_name(self.home.name, self.home)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
@@ -19,7 +18,7 @@ from gym.plan.model import Plan, Service, Sidecar, Value
 from gym.programs import run_program
 from gym.render.bake import BuildTarget, StackImages
 from gym.render.compose import ROUTER_IMAGE
-from gym.runtime.compose.image_sources import context_of, python_image, requirements_of
+from gym.runtime.compose.image_sources import context_of, digest_file, python_image, requirements_of
 from gym.runtime.compose.known_images import image_ids, labels_of_images, registry_digests, repository_of, with_tag
 from gym.runtime.compose.pins import LABEL_LOCKED, Pins, hash_requirements
 
@@ -183,7 +182,7 @@ def check_installed(lock: Lock, plan: Plan, images: Mapping[str, str], built: Co
 def dataset_digests(plan: Plan, roots: tuple[Path, ...]) -> dict[str, str]:
     """Of every data set that an instance names and that is on this disk."""
     paths = sorted({path for one in plan.services for path in _dataset_paths(one)})
-    return {path: _digest(found) if (found := _find(path, roots)) else MISSING for path in paths}
+    return {path: digest_file(found) if (found := _find(path, roots)) else MISSING for path in paths}
 
 
 def base_digests(client: docker.DockerClient) -> dict[str, str]:
@@ -283,8 +282,3 @@ def _dataset_paths(service: Service) -> Iterator[str]:
 
 def _find(path: str, roots: tuple[Path, ...]) -> Path | None:
     return next((root / path for root in roots if (root / path).is_file()), None)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -14,7 +14,6 @@ from gym.runtime.compose.plan_names import PlanNames, read_names
 from gym.runtime.compose.router_probe import RouterProbe
 from gym.runtime.compose.stack_folder import StackFolder
 from gym.runtime.status import ReplicaStatus, StackStatus
-from gym.wire.stack_names import TOKEN
 
 AT_ONCE: Final = 8
 
@@ -28,7 +27,7 @@ def read_status(home: Path) -> StackStatus | None:
     others = engine.containers(f"{PROJECT}={folder.saved_project()}")  # of an override
     if plan is None or not (ours or others):
         return None
-    probe = RouterProbe(plan, _token(folder))
+    probe = RouterProbe(plan, folder.read_token())
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = pool.map(lambda one: _replicas(engine, probe, one), unique([*ours, *others]))
         replicas = in_order(chain.from_iterable(found))
@@ -45,8 +44,3 @@ def _names(plan: dict[str, Any]) -> PlanNames | None:
         return read_names(plan)
     except (LookupError, TypeError):
         return None
-
-
-def _token(folder: StackFolder) -> str:
-    path = folder.secrets / TOKEN
-    return path.read_text("utf-8") if path.is_file() else ""
