@@ -22,6 +22,7 @@ TOKEN: Final = "gym_token"
 PROJECT_MAX: Final = 36
 LOG_PORT: Final = 8001  # where the console of a stack of containers receives what servers print
 DNS_LABEL: Final = 63
+_LABEL: Final = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 FIRST_SHARED_PORT: Final = 10_000  # of the ports in a container that several instances share; the last is below those
 SHARED_PORTS: Final = 20_000  # that the kernel gives to connections
 
@@ -50,3 +51,8 @@ def shared_port(instance: str) -> int:
 def replica_host(project: str, slug: str, number: int) -> str:
     """A container's name, which is its name in DNS too: one stable address a replica."""
     return f"{project}-{service_name(slug, project)}-{number}"
+
+
+def label_value(text: str) -> str:
+    """Of Kubernetes: as it is where it fits, else a digest; a label takes 63 plain characters."""
+    return text if _LABEL.fullmatch(text) else hashlib.sha256(text.encode()).hexdigest()[:32]

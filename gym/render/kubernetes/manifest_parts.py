@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -13,13 +11,12 @@ from gym.plan.model import Plan, Service
 from gym.render.compose import MEMORY
 from gym.render.kubernetes.cluster_facts import SECRETS, USER
 from gym.wire.sandbox import parse_size
-from gym.wire.stack_names import PORT
+from gym.wire.stack_names import PORT, label_value
 
 Tree = dict[str, Any]
 NAME: Final = "app.kubernetes.io/name"
 INSTANCE: Final = "app.kubernetes.io/instance"
 COMPONENT: Final = "app.kubernetes.io/component"
-LABEL: Final = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 REQUESTED_CPU: Final = "100m"  # where nothing is said: enough to be placed, no limit
 REQUESTED_MEMORY: Final = 256 << 20
 ROUTED_AWAY: Final = 4  # seconds: the router asks every three whether a replica can serve
@@ -46,11 +43,6 @@ def pod_metadata(plan: Plan, name: str, part: str, more: Mapping[str, str]) -> T
     own = {labels.STACK: plan.stack, **more}
     plain = {key: label_value(value) for key, value in own.items()}
     return {"labels": {**selected(plan, name), COMPONENT: part, "app.kubernetes.io/part-of": "compose-gym", **plain}}
-
-
-def label_value(text: str) -> str:
-    """As it is where it fits, else a digest: a label takes 63 plain characters."""
-    return text if LABEL.fullmatch(text) else hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def pod_spec(container: Tree, *, grace: float, volumes: Sequence[Tree] = ()) -> Tree:

@@ -8,8 +8,8 @@ from typing import Final
 from gym import labels
 from gym.plan.model import Plan, Service
 from gym.render.kubernetes.cluster_facts import OUTSIDE_PORT, KubernetesFacts, host_of
-from gym.render.kubernetes.manifest_parts import COMPONENT, INSTANCE, Tree, label_value, named, selected
-from gym.wire.stack_names import CONSOLE, PORT, ROUTER, SANDBOX
+from gym.render.kubernetes.manifest_parts import COMPONENT, INSTANCE, Tree, named, selected
+from gym.wire.stack_names import CONSOLE, PORT, ROUTER, SANDBOX, label_value
 from gym.wire.telemetry import KEY as TELEMETRY
 from gym.wire.telemetry import read_telemetry
 

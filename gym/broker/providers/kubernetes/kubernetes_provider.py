@@ -14,7 +14,7 @@ from gym.broker.provider import Abilities, EgressGate, EgressSettings, Progress,
 from gym.broker.providers.kubernetes.api_client import ACCOUNT, ApiClient, ApiRefused, ApiSilent, PutOff, read_cluster
 from gym.broker.providers.kubernetes.attach_stream import AttachStream
 from gym.broker.providers.kubernetes.kubernetes_sandbox import KubernetesSandbox, remove_pod
-from gym.broker.providers.kubernetes.pod_body import CONTAINER, PodSetup, label_value, pod_body, pod_name, tags_of
+from gym.broker.providers.kubernetes.pod_body import CONTAINER, PodSetup, pod_body, pod_name, tags_of
 from gym.broker.providers.kubernetes.pod_state import (
     explain_place,
     explain_refusal,
@@ -27,6 +27,7 @@ from gym.broker.providers.open_sandbox import Creations
 from gym.errors import GymError, UserError
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Access, Build, SandboxSpec, phases_of, through_gate
+from gym.wire.stack_names import label_value
 
 log = logging.getLogger("gym.broker")
 
@@ -121,8 +122,9 @@ class Kubernetes:
     def leave(self, sandbox: KubernetesSandbox) -> None:
         self._sandboxes.discard(sandbox)
 
-    def found(self, stack: str) -> AsyncIterator[tuple[Tags, Callable[[], object]]]:
-        return _nothing()
+    async def found(self, stack: str) -> AsyncIterator[tuple[Tags, Callable[[], object]]]:
+        for _ in ():
+            yield _
 
     async def sweep(self, stack: str, keep: frozenset[str]) -> int:
         await self.pods.refresh()
@@ -247,11 +249,6 @@ class Kubernetes:
                 "`network.setup`: a pod that began with the internet keeps it",
                 "Leave `setup` out, or let it `allow` the hosts that it needs.",
             )
-
-
-async def _nothing() -> AsyncIterator[tuple[Tags, Callable[[], object]]]:
-    for _ in ():
-        yield _
 
 
 def _is_unwanted(pod: Pod, stack: str, keep: frozenset[str]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from gym.broker.provider import Tags
 from gym.broker.providers.docker.create_body import ID, OPEN_FILES, THREAD_VARIABLES, TMP_BYTES
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SandboxSpec
+from gym.wire.stack_names import label_value
 
 HELPER_AT: Final = "/.gym"
 HELPER: Final = f"{HELPER_AT}/helper"
@@ -22,7 +22,6 @@ SILENCE_SECONDS: Final = 30  # without a broker a sandbox ends by itself
 CONTAINER: Final = "sandbox"
 APP: Final = "app.kubernetes.io/name"
 PART_OF: Final = "app.kubernetes.io/part-of"
-LABEL: Final = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 USER: Final = re.compile(r"(root|\d{1,9})(?::(root|\d{1,9}))?")
 RLIMIT_FSIZE, RLIMIT_CORE, RLIMIT_NOFILE = "1", "4", "7"
 # Beside what a broker ends itself: a node that is gone gives its pods up after five minutes by default.
@@ -78,11 +77,6 @@ def pod_body(spec: SandboxSpec, tags: Tags, setup: PodSetup) -> dict[str, Any]:
 def selector(stack: str) -> str:
     """Of every sandbox of a stack."""
     return f"{labels.STACK}={label_value(stack)},{labels.SANDBOX}"
-
-
-def label_value(text: str) -> str:
-    """As it is where it fits, else a digest: a label takes 63 plain characters."""
-    return text if LABEL.fullmatch(text) else hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def tags_of(metadata: Mapping[str, Any]) -> Tags:

@@ -108,8 +108,9 @@ class LocalProvider:
             await asyncio.shield(asyncio.to_thread(_clear, folders, group))
             raise
 
-    def found(self, stack: str) -> AsyncIterator[tuple[Tags, Callable[[], object]]]:
-        return _nothing()
+    async def found(self, stack: str) -> AsyncIterator[tuple[Tags, Callable[[], object]]]:
+        for _ in ():
+            yield _
 
     async def sweep(self, stack: str, keep: frozenset[str]) -> int:
         kept = keep | {sandbox.tags.id for sandbox in self._sandboxes if sandbox.tags.id in keep}
@@ -280,11 +281,6 @@ def _with_gate(spec: SandboxSpec, tags: Tags, gate: EgressGate | None) -> Sandbo
     settings = gate.attach(tags, spec.network.setup or spec.network)
     env = dict(entry.split("=", 1) for entry in settings.env)
     return spec.model_copy(update={"env": {**spec.env, **env}})
-
-
-async def _nothing() -> AsyncIterator[tuple[Tags, Callable[[], object]]]:
-    for _ in ():
-        yield _
 
 
 def _put_helper(source: Path, target: Path) -> None:
