@@ -10,9 +10,9 @@ from starlette.routing import Route
 
 from gym.collect.study.comparison import By
 from gym.console.compare.comparisons import Comparisons
-from gym.console.pages.shell import NotThere, Section, answering, json_reply
+from gym.console.pages.shell import Section, answering, json_reply
 from gym.console.runs.runs_section import read_border
-from gym.console.viewer.run_files import Run, RunFiles
+from gym.console.viewer.run_files import RunFiles
 from gym.errors import UserError
 
 MAX_COMPARED = 8
@@ -43,14 +43,8 @@ class ComparePages:
         by, flip_at = _read_by(request.query_params.get("by", "")), read_border(request.query_params.get("flip", ""))
         if not 2 <= len(set(names)) == len(names) <= MAX_COMPARED:
             raise UserError(f"Name two runs to compare, or up to {MAX_COMPARED}, each once.")
-        found = self._comparisons.ask([self._run(name) for name in names], by, flip_at)
+        found = self._comparisons.ask([self._files.named(name) for name in names], by, flip_at)
         return json_reply({"before": names[0], **found, "generation": self._files.generation})
-
-    def _run(self, name: str) -> Run:
-        run = self._files.runs.get(name)
-        if run is None:
-            raise NotThere(f"there is no run {name[:200]!r} here")
-        return run
 
 
 def _read_by(text: str) -> By | None:

@@ -15,7 +15,6 @@ import orjson
 
 from gym.collect.sidecar import OutputPaths
 from gym.collect.study.in_steps import Unfinished
-from gym.console.pages.shell import NotThere
 from gym.console.runs.agent_passes import TaskPasses
 from gym.console.runs.run_figures import draw_figures, hold, sum_up, task_rows
 from gym.console.runs.run_tally import RunTally
@@ -71,7 +70,7 @@ class RunBoard:
         """`k`: of the pass@k of agents; 0: one that fits the run."""
         border = self._clock() + MOMENT
         self._files.refresh(first=(name,))
-        run = self._run(name)
+        run = self._files.named(name)
         generation = self._files.generation
         tally = self._tally(run)
         with _held(tally.lock, max(border - self._clock(), 0.0)) as mine:
@@ -88,7 +87,7 @@ class RunBoard:
     def tasks(self, name: str, sort: str, start: int, count: int, pass_at: float, k: int = 1) -> dict[str, Any]:
         border = self._clock() + MOMENT
         self._files.refresh()
-        tally = self._tally(run := self._run(name))
+        tally = self._tally(run := self._files.named(name))
         with tally.lock:
             self._count(run, tally, border)
             passed = count_passed(tally.known_places, tally.known_rewards, pass_at, len(tally.tasks))
@@ -100,19 +99,13 @@ class RunBoard:
 
     def provenance(self, name: str) -> Any:
         """`X_run.json`, which holds no secrets; None where another collector wrote none."""
-        path = OutputPaths.beside(self._run(name).path).run
+        path = OutputPaths.beside(self._files.named(name).path).run
         if not self._files.is_inside(path) or not path.is_file() or path.stat().st_size > MAX_PROVENANCE:
             return None
         try:
             return orjson.loads(path.read_bytes())
         except orjson.JSONDecodeError as error:
             return {"error": f"{path.name} is not JSON: {error}"}
-
-    def _run(self, name: str) -> Run:
-        run = self._files.runs.get(name)
-        if run is None:
-            raise NotThere(f"there is no run {name[:200]!r} here")
-        return run
 
     def _tally(self, run: Run) -> RunTally:
         known, tally = self._tallies.get(run.name, (None, RunTally()))

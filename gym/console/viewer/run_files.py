@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gym.collect.sidecar import OutputPaths
+from gym.console.pages.shell import NotThere
 from gym.console.viewer.foreign_logs import SUFFIXES, Reader, convert, find_reader
 from gym.console.viewer.lines import LineFile
 from gym.data.file_kinds import named_kind
@@ -84,6 +85,12 @@ class RunFiles:
                 self._look(file, None if whole else FIRST_LOOK if self._clock() < border else 0)
             if not whole and self._behind():
                 self._start()
+
+    def named(self, name: str) -> Run:
+        run = self.runs.get(name)
+        if run is None:
+            raise NotThere(f"there is no run {name[:200]!r} here")
+        return run
 
     def shown(self) -> list[LineFile]:
         return [file for run in self.runs.values() for file in run.files]
