@@ -53,6 +53,14 @@ def append_end(path: Path, text: bytes, most: int) -> None:
         short.replace(path)
 
 
+def write_at(descriptor: int, data: bytes, offset: int) -> None:
+    """All of it, however little the kernel takes at once."""
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        view, offset = view[written:], offset + written
+
+
 def _holds(path: Path, data: bytes, mode: int) -> bool:
     try:
         return path.read_bytes() == data and path.stat().st_mode & 0o777 == mode

@@ -11,6 +11,8 @@ import os
 import tempfile
 from typing import IO, Final
 
+from gym.files import write_at
+
 MEMORY_BLOCK: Final = 8 * 1024
 FILE_BLOCK: Final = 64 * 1024
 
@@ -104,7 +106,7 @@ class Spool(Blocks):
         try:
             for index, block in enumerate(blocks):
                 part = data[index * self.size : (index + 1) * self.size]
-                _write_at(self._file.fileno(), part, block * self.size)
+                write_at(self._file.fileno(), part, block * self.size)
         except OSError:
             self.free(blocks)
             raise
@@ -127,10 +129,3 @@ class Spool(Blocks):
         if self._file is not None:
             self._file.close()
             self._file = None
-
-
-def _write_at(descriptor: int, data: bytes, offset: int) -> None:
-    view = memoryview(data)
-    while view:
-        done = os.pwrite(descriptor, view, offset)
-        view, offset = view[done:], offset + done

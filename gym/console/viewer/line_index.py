@@ -22,6 +22,7 @@ import orjson
 
 from gym.console.viewer.columns import TYPES, Columns
 from gym.console.viewer.facts import NO_NUMBER
+from gym.files import write_at
 
 MAGIC: Final = b"gym rollout index 1 "
 _FRAME: Final = struct.Struct("<4sIQI")  # mark, bytes of the head, bytes of the body, checksum of both
@@ -117,7 +118,7 @@ class LineIndex:
         os.ftruncate(descriptor, self._size)
         block = _make_block(columns, self._rows, self._texts, extent)
         try:
-            _write_all(descriptor, block, self._size)
+            write_at(descriptor, block, self._size)
         except OSError:
             os.ftruncate(descriptor, self._size)
             raise
@@ -128,7 +129,7 @@ class LineIndex:
         head = MAGIC + _SHAPE + b"\n"
         self._token = os.urandom(_TOKEN)
         os.ftruncate(descriptor, 0)
-        _write_all(descriptor, head + self._token, 0)
+        write_at(descriptor, head + self._token, 0)
         self._size, self._torn = len(head) + _TOKEN, 0
         self._rows = self._texts = 0
 
@@ -198,10 +199,3 @@ def _add_block(found: StoredIndex, head: dict[str, Any], body: memoryview) -> bo
     columns.titles += body[at:]
     found.extent = Extent(*head["extent"])
     return True
-
-
-def _write_all(descriptor: int, data: bytes, offset: int) -> None:
-    view = memoryview(data)
-    while view:
-        written = os.pwrite(descriptor, view, offset)
-        view, offset = view[written:], offset + written
