@@ -25,7 +25,7 @@ def is_of_sidecar(inner: str, path: tuple[str | int, ...]) -> bool:
 
 def find_services(tree: Any) -> Iterator[tuple[str, str]]:
     """Each `${service:NAME}` of a tree: the name, and the part of its address that is asked for ("": both)."""
-    for text in _texts(tree):
+    for text in texts_in(tree):
         for found in _SERVICE.finditer(text):
             yield found["name"], found["part"] or ""
 
@@ -58,12 +58,12 @@ def _rewritten(tree: Any, rewrite: Callable[[str], str]) -> Any:
     return tree
 
 
-def _texts(tree: Any) -> Iterator[str]:
+def texts_in(tree: Any) -> Iterator[str]:
     if isinstance(tree, str):
         yield tree
     elif isinstance(tree, Mapping):
         for value in tree.values():
-            yield from _texts(value)
+            yield from texts_in(value)
     elif isinstance(tree, (list, tuple)):
         for value in tree:
-            yield from _texts(value)
+            yield from texts_in(value)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from gym.config.late_references import texts_in
 from gym.config.redaction import is_secret_key, redact
 from gym.plan.model import Service
 
@@ -55,7 +56,7 @@ def settings_for(settings: Mapping[str, Any], service: Service) -> dict[str, Any
 
     `secrets: [hf_token]` of an instance lets it see that one by name.
     """
-    own = set(_strings(service.fields))
+    own = set(texts_in(service.fields))
     model = service.type == "responses_api_models" and service.launch == "sdk"
     asked = (*(FOR_MODELS if model else ()), *(FOR_SDK if service.launch == "sdk" else ()))
     own_settings = {key: settings[key] for key in asked if settings.get(key) is not None}
@@ -80,14 +81,3 @@ def _is_in(value: Any, own: set[str]) -> bool:
 
 def _is_scalar(value: Any) -> bool:
     return value is None or isinstance(value, (str, int, float, bool))
-
-
-def _strings(tree: Any) -> Iterator[str]:
-    if isinstance(tree, str):
-        yield tree
-    elif isinstance(tree, Mapping):
-        for value in tree.values():
-            yield from _strings(value)
-    elif isinstance(tree, (list, tuple)):
-        for value in tree:
-            yield from _strings(value)
