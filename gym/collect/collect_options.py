@@ -35,11 +35,11 @@ class AttemptOptions:
     """Call agents through the router, even where replicas could be called directly."""
 
     def __post_init__(self) -> None:
-        _check(1 <= self.concurrency <= 10_000, "concurrency", self.concurrency, "between 1 and 10,000")
-        _check(self.timeout > 0, "timeout", self.timeout, "more than 0 seconds")
-        _check(self.max_attempts >= 1, "max attempts", self.max_attempts, "at least 1")
-        _check(self.max_pause >= 0, "max pause", self.max_pause, "0 seconds or more")
-        _check(self.drain >= 0, "drain", self.drain, "0 seconds or more")
+        check(1 <= self.concurrency <= 10_000, "concurrency", self.concurrency, "between 1 and 10,000")
+        check(self.timeout > 0, "timeout", self.timeout, "more than 0 seconds")
+        check(self.max_attempts >= 1, "max attempts", self.max_attempts, "at least 1")
+        check(self.max_pause >= 0, "max pause", self.max_pause, "0 seconds or more")
+        check(self.drain >= 0, "drain", self.drain, "0 seconds or more")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +64,11 @@ class CollectOptions(AttemptOptions):
 
     def __post_init__(self) -> None:
         AttemptOptions.__post_init__(self)
-        _check(bool(self.inputs), "input", "nothing", "one file at least, or - for standard input")
-        _check(self.limit is None or self.limit >= 1, "limit", self.limit, "at least 1")
-        _check(self.repeats >= 1, "repeats", self.repeats, "at least 1")
+        check(bool(self.inputs), "input", "nothing", "one file at least, or - for standard input")
+        check(self.limit is None or self.limit >= 1, "limit", self.limit, "at least 1")
+        check(self.repeats >= 1, "repeats", self.repeats, "at least 1")
         index, parts = self.shard
-        _check(1 <= index <= parts, "shard", f"{index}/{parts}", "i/n with i from 1 to n, as in 2/8")
+        check(1 <= index <= parts, "shard", f"{index}/{parts}", "i/n with i from 1 to n, as in 2/8")
         if self.queue is not None:
             self._check_queue(self.queue)
 
@@ -80,8 +80,8 @@ class CollectOptions(AttemptOptions):
                 "with --queue the rows are read more than once, which standard input cannot be",
                 "write them into a file that each collector has",
             )
-        _check(1 <= queue.lease <= 86_400, "queue lease", queue.lease, "between 1 and 86,400 seconds")
-        _check(bool(_NAME.fullmatch(queue.name)), "queue name", repr(queue.name), "letters, digits, - _ . : only")
+        check(1 <= queue.lease <= 86_400, "queue lease", queue.lease, "between 1 and 86,400 seconds")
+        check(bool(_NAME.fullmatch(queue.name)), "queue name", repr(queue.name), "letters, digits, - _ . : only")
 
     def identity(self, data_digest: str) -> dict[str, Any]:
         """What decides which rollouts the output holds: two runs that differ here never share a file."""
@@ -97,6 +97,6 @@ class CollectOptions(AttemptOptions):
         }
 
 
-def _check(good: bool, name: str, found: object, wanted: str) -> None:
+def check(good: bool, name: str, found: object, wanted: str) -> None:
     if not good:
         raise UserError(f"{name} is {found}; it must be {wanted}")

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from gym.collect import AttemptOptions
+from gym.collect.collect_options import AttemptOptions, check
 from gym.errors import UserError
 
 T = TypeVar("T")
@@ -38,12 +38,10 @@ class Curriculum:
     """Parts of a blend open one after the other, when the last open one passes so much."""
 
     def __post_init__(self) -> None:
-        _check(
-            0 <= self.low < self.high <= 1, "low and high", f"{self.low:g} and {self.high:g}", "0 <= low < high <= 1"
-        )
-        _check(1 <= self.rest <= 1000, "rest", self.rest, "between 1 and 1,000 epochs")
+        check(0 <= self.low < self.high <= 1, "low and high", f"{self.low:g} and {self.high:g}", "0 <= low < high <= 1")
+        check(1 <= self.rest <= 1000, "rest", self.rest, "between 1 and 1,000 epochs")
         level = self.next_level_at
-        _check(level is None or 0 < level <= 1, "next_level_at", level, "above 0 and at most 1")
+        check(level is None or 0 < level <= 1, "next_level_at", level, "above 0 and at most 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,17 +81,17 @@ class GroupOptions(AttemptOptions):
 
     def __post_init__(self) -> None:
         AttemptOptions.__post_init__(self)
-        _check(1 <= self.size <= MAX_GROUP_SIZE, "size", self.size, f"between 1 and {MAX_GROUP_SIZE:,}")
-        _check(self.limit is None or self.limit >= 1, "limit", self.limit, "at least 1 group, or left out")
-        _check(self.epochs is None or self.epochs >= 1, "epochs", self.epochs, "at least 1, or None for ever")
-        _check(self.ahead is None or 1 <= self.ahead <= MAX_AHEAD, "ahead", self.ahead, f"1 to {MAX_AHEAD:,} groups")
-        _check(0 <= self.extra <= MAX_GROUP_SIZE, "extra", self.extra, f"between 0 and {MAX_GROUP_SIZE:,}")
-        _check(self.max_drops >= 1, "max_drops", self.max_drops, "at least 1")
-        _check(self.max_stale is None or self.max_stale >= 0, "max_stale", self.max_stale, "0 versions or more")
-        _check(self.stale in get_args(Stale), "stale", repr(self.stale), "'cancel' or 'mark'")
-        _check(self.share is None or 0 < self.share < 1e6, "share", self.share, "a weight above 0, as in 1 or 2.5")
-        _check(not self.drop_equal or self.size > 1, "size", 1, "at least 2 with drop_equal: one reward equals itself")
-        _check(self.drain > 0, "drain", self.drain, "more than 0 seconds")
+        check(1 <= self.size <= MAX_GROUP_SIZE, "size", self.size, f"between 1 and {MAX_GROUP_SIZE:,}")
+        check(self.limit is None or self.limit >= 1, "limit", self.limit, "at least 1 group, or left out")
+        check(self.epochs is None or self.epochs >= 1, "epochs", self.epochs, "at least 1, or None for ever")
+        check(self.ahead is None or 1 <= self.ahead <= MAX_AHEAD, "ahead", self.ahead, f"1 to {MAX_AHEAD:,} groups")
+        check(0 <= self.extra <= MAX_GROUP_SIZE, "extra", self.extra, f"between 0 and {MAX_GROUP_SIZE:,}")
+        check(self.max_drops >= 1, "max_drops", self.max_drops, "at least 1")
+        check(self.max_stale is None or self.max_stale >= 0, "max_stale", self.max_stale, "0 versions or more")
+        check(self.stale in get_args(Stale), "stale", repr(self.stale), "'cancel' or 'mark'")
+        check(self.share is None or 0 < self.share < 1e6, "share", self.share, "a weight above 0, as in 1 or 2.5")
+        check(not self.drop_equal or self.size > 1, "size", 1, "at least 2 with drop_equal: one reward equals itself")
+        check(self.drain > 0, "drain", self.drain, "more than 0 seconds")
 
     @property
     def groups_ahead(self) -> int:
@@ -125,8 +123,3 @@ def _read(kind: type[Any], name: str, value: object, where: str) -> Any:
     except ValidationError as error:
         found = error.errors()[0]
         raise UserError(f"{where}{name}: {found['msg']}, found {str(found['input'])[:100]!r}") from None
-
-
-def _check(good: bool, name: str, found: object, wanted: str) -> None:
-    if not good:
-        raise UserError(f"{name} is {found}; it must be {wanted}")
