@@ -13,11 +13,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import orjson
 
 from gym.errors import GymError, InfraError, ProgramFailed
+from gym.files import read_object
 from gym.programs import TIMED_OUT, run_program
 
 if TYPE_CHECKING:
@@ -121,10 +122,10 @@ def engine_host() -> str:
     if host := os.environ.get("DOCKER_HOST"):
         return host
     folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
-    name = os.environ.get("DOCKER_CONTEXT") or _read_json(folder / "config.json").get("currentContext", "default")
+    name = os.environ.get("DOCKER_CONTEXT") or read_object(folder / "config.json").get("currentContext", "default")
     if name and name != "default":
         for meta in folder.glob("contexts/meta/*/meta.json"):
-            found = _read_json(meta)
+            found = read_object(meta)
             if found.get("Name") == name:
                 return str(found.get("Endpoints", {}).get("docker", {}).get("Host") or f"unix://{DEFAULT_SOCKET}")
     return f"unix://{DEFAULT_SOCKET}"
@@ -151,14 +152,6 @@ def socket_facts(host: str) -> SocketFacts:
         return SocketFacts(os.path.realpath(path), os.stat(path).st_gid)  # noqa: PTH116 (a text in, a text out)
     except OSError:
         return SocketFacts(path, None)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        tree = orjson.loads(path.read_bytes())
-    except (OSError, orjson.JSONDecodeError):
-        return {}
-    return tree if isinstance(tree, dict) else {}
 
 
 def _by_script() -> str:

@@ -5,10 +5,16 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import orjson
 
 from gym.errors import InfraError
 
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+M = TypeVar("M", bound="BaseModel")
 SHARED: Final = 0o644  # read by another user inside a container; the stack's home itself is private
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -37,6 +43,23 @@ def write_atomically(path: Path, text: str, *, mode: int = 0o600, durable: bool 
         temporary.unlink(missing_ok=True)
         raise
     return True
+
+
+def read_document(kind: type[M], path: Path) -> M | None:
+    """None where it was never written, or cannot be read."""
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Empty where there is none."""
+    try:
+        found = orjson.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def append_end(path: Path, text: bytes, most: int) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from gym.broker.service import Broker
+from gym.files import read_document
 from gym.wire.stack_names import SANDBOX_NOTES
-from gym.wire.stack_notes import REPLICAS, ReplicaNote, ReplicaNotes, SandboxNotes, read_note, write_note
+from gym.wire.stack_notes import REPLICAS, ReplicaNote, ReplicaNotes, SandboxNotes, write_note
 
 EVERY_SECONDS: Final = 2.0
 log = logging.getLogger("gym.broker")
@@ -23,7 +24,7 @@ class ConsoleNotes:
     def __init__(self, folder: Path, tell: Callable[..., None]) -> None:
         self._folder = folder
         self._tell = tell
-        known = read_note(ReplicaNotes, folder / REPLICAS)
+        known = read_document(ReplicaNotes, folder / REPLICAS)
         self._replicas = dict(known.root) if known else {}
 
     def tell(self, event: str, **facts: Any) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
-from pydantic import ValidationError
 
 from gym import labels
 from gym.broker.providers.docker.engine_client import EngineClient, EngineRefused
@@ -27,7 +26,7 @@ from gym.broker.restart_rules import (
     why_ended,
 )
 from gym.errors import GymError
-from gym.files import write_atomically
+from gym.files import read_document, write_atomically
 from gym.wire.wanted import Beat, read_wanted, read_work
 
 PROJECT: Final = "com.docker.compose.project"
@@ -168,7 +167,4 @@ async def _opened(engine: EngineClient) -> None:
 
 
 def _read_notes(path: Path) -> ContainerEvents:
-    try:
-        return ContainerEvents.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        return ContainerEvents()
+    return read_document(ContainerEvents, path) or ContainerEvents()

@@ -13,6 +13,7 @@ import orjson
 from gym.cli import console
 from gym.cli.typed_stack import TypedStack
 from gym.errors import InfraError, UserError
+from gym.files import read_document
 from gym.runtime.local.home import prepare_home
 from gym.runtime.results_folder import STATE_DIR
 from gym.runtime.runtime_names import (
@@ -161,9 +162,9 @@ def sandboxes_of(home: Path) -> SandboxNotes | None:
     """What the stack's broker wrote a moment ago; None where there is none, or it writes no more."""
     if not (home / "notes" / SANDBOX_NOTES).exists():
         return None
-    from gym.wire.stack_notes import SandboxNotes, read_note  # noqa: PLC0415  (pydantic, for those that have a broker)
+    from gym.wire.stack_notes import SandboxNotes  # noqa: PLC0415  (pydantic, for those that have a broker)
 
-    found = read_note(SandboxNotes, home / "notes" / SANDBOX_NOTES)
+    found = read_document(SandboxNotes, home / "notes" / SANDBOX_NOTES)
     return None if found is None or found.is_stale(time.time()) else found
 
 

@@ -15,6 +15,7 @@ from gym import __version__
 from gym.collect.provenance import differences, digest_stack
 from gym.collect.result_file import write_result
 from gym.errors import UserError
+from gym.files import read_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +62,7 @@ def check_sidecar(paths: OutputPaths, identity: Mapping[str, Any], size: int, st
 
 def read_queue(paths: OutputPaths) -> dict[str, str]:
     """Which collector of which queue the rollouts are of; empty where they are of none."""
-    try:
-        found = orjson.loads(paths.run.read_bytes()).get("queue")
-    except (OSError, ValueError, AttributeError):
-        return {}
+    found = read_object(paths.run).get("queue")
     return found if isinstance(found, dict) else {}
 
 

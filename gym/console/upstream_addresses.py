@@ -18,7 +18,7 @@ from pydantic import AliasChoices, ConfigDict, Field, ValidationError
 from gym.console.discovery_sources import DiscoverySources
 from gym.console.probes import Probe, Prober
 from gym.errors import InfraError, UserError
-from gym.files import write_atomically
+from gym.files import read_document, write_atomically
 from gym.render.host_urls import rewrite_urls
 from gym.wire.discovery import ReplicaView
 from gym.wire.upstream_file import FILE, Upstreams
@@ -108,10 +108,7 @@ class UpstreamAdmin:
         return self.folder / facts[name].slug / FILE
 
     def _read(self, name: str) -> Upstreams | None:
-        try:
-            return Upstreams.model_validate_json(self._path(name).read_bytes())
-        except (OSError, ValidationError):
-            return None
+        return read_document(Upstreams, self._path(name))
 
     def _view(self, name: str, wanted: Upstreams | None, probes: Mapping[str, Probe]) -> dict[str, Any]:
         version = wanted.version if wanted else 0

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from gym import labels
-from gym.files import write_atomically
+from gym.files import read_document, write_atomically
 from gym.plan.model import Plan, SandboxPlan, Value
 from gym.runtime.sandbox_leftovers import FOLDER, TOKENS, config_path
 from gym.wire.sandbox import token_digest
@@ -39,10 +39,7 @@ def keep_tokens(home: Path, broker: SandboxPlan) -> BrokerTokens:
 
 
 def read_tokens(home: Path) -> BrokerTokens | None:
-    try:
-        return BrokerTokens.model_validate_json((home / TOKENS).read_bytes())
-    except (OSError, ValidationError):
-        return None
+    return read_document(BrokerTokens, home / TOKENS)
 
 
 def prepare_state(home: Path) -> Path:

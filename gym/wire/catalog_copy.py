@@ -8,7 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, RootModel, ValidationError
+from pydantic import BaseModel, ConfigDict, RootModel
+
+from gym.files import read_document
 
 INDEX: Final = "catalog.json"
 AUDITS: Final = Path("docs") / "audits.md"
@@ -38,7 +40,4 @@ class CopiedCatalog(RootModel[dict[str, CopiedEnvironment]]):
 
 def read_catalog(folder: Path) -> CopiedCatalog:
     """Empty where it was never written, or cannot be read."""
-    try:
-        return CopiedCatalog.model_validate_json((folder / INDEX).read_bytes())
-    except (OSError, ValidationError):
-        return CopiedCatalog({})
+    return read_document(CopiedCatalog, folder / INDEX) or CopiedCatalog({})

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from gym.files import SHARED, write_atomically
+from gym.files import SHARED, read_document, write_atomically
 from gym.wire.discovery import Discovery
 
 
@@ -17,7 +15,4 @@ def write_routes(discovery: Path, routes: Path, found: Discovery, router_text: s
 
 
 def read_discovery(path: Path) -> Discovery | None:
-    try:
-        return Discovery.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        return None
+    return read_document(Discovery, path)

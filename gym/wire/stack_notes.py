@@ -6,16 +6,14 @@ So it shows what only they can know, and has no way to ask anything of who holds
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
-from pydantic import BaseModel, ConfigDict, RootModel, ValidationError
+from pydantic import BaseModel, ConfigDict, RootModel
 
 from gym.files import SHARED, write_atomically
 
 REPLICAS: Final = "replicas.json"
 STALE_SECONDS: Final = 15.0  # the broker writes every two
-
-M = TypeVar("M", bound=BaseModel)
 
 
 class ConsoleNote(BaseModel):
@@ -52,11 +50,3 @@ class SandboxNotes(ConsoleNote):
 
 def write_note(path: Path, note: BaseModel) -> bool:
     return write_atomically(path, note.model_dump_json(), mode=SHARED)
-
-
-def read_note(kind: type[M], path: Path) -> M | None:
-    """None where it was never written, or cannot be read."""
-    try:
-        return kind.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        return None

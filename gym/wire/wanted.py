@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
+from gym.files import read_document
 from gym.wire.server_types import ServerType
 from gym.wire.stack_names import NETWORK, ROUTER, WANTED_FILE, replica_host, shared_port
-from gym.wire.stack_notes import read_note, write_note
+from gym.wire.stack_notes import write_note
 
 WORK: Final = "work.json"
 LEASE_SECONDS: Final = 4.0  # a command whose beat is older than this is taken for dead
@@ -103,11 +104,11 @@ def write_work(folder: Path, work: Work) -> bool:
 
 def read_wanted(folder: Path) -> Wanted | None:
     """None where it was never written, or cannot be read: then the reader changes nothing."""
-    return read_note(Wanted, folder / WANTED_FILE)
+    return read_document(Wanted, folder / WANTED_FILE)
 
 
 def read_work(folder: Path) -> Work:
-    return read_note(Work, folder / WORK) or Work()
+    return read_document(Work, folder / WORK) or Work()
 
 
 class Beat:

@@ -18,7 +18,7 @@ from gym.collect.log_to.trackers import NAMES, RunFacts, SampleRollout, Tracker
 from gym.collect.run_replies import STAMP
 from gym.data.row_parsing import PARAMS
 from gym.errors import UserError
-from gym.files import write_atomically
+from gym.files import read_object, write_atomically
 from gym.wire.items import last_user_text, output_text
 from gym.wire.metrics import ROLLOUT, TASK
 
@@ -140,11 +140,7 @@ def check_loggers(names: Sequence[str]) -> None:
 
 def read_keys(output: Path) -> dict[str, str]:
     """What a resume of this output goes on with, by tracker."""
-    try:
-        found = orjson.loads(_keys_file(output).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return {str(name): str(key) for name, key in found.items()} if isinstance(found, dict) else {}
+    return {name: str(key) for name, key in read_object(_keys_file(output)).items()}
 
 
 def write_keys(output: Path, keys: Mapping[str, str]) -> None:

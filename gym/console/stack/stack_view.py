@@ -16,10 +16,11 @@ from gym.console.stack import own_figures
 from gym.console.stack.router_metrics import read_sums, spread_buckets
 from gym.console.stack.sliding_window import Growth, SlidingWindow
 from gym.console.stack.usage import read_process
+from gym.files import read_document
 from gym.http.pool import HttpClient
 from gym.wire.discovery import Discovery
 from gym.wire.stack_names import SANDBOX_NOTES
-from gym.wire.stack_notes import REPLICAS, ReplicaNote, ReplicaNotes, SandboxNotes, read_note
+from gym.wire.stack_notes import REPLICAS, ReplicaNote, ReplicaNotes, SandboxNotes
 
 METRICS_SECONDS: Final = 2.0
 OWN: Final = ("router", "console", "sandbox")
@@ -93,7 +94,7 @@ class StackView:
         return ""
 
     def _replica_notes(self) -> dict[str, ReplicaNote]:
-        found = read_note(ReplicaNotes, self._parts.notes / REPLICAS) if self._parts.notes else None
+        found = read_document(ReplicaNotes, self._parts.notes / REPLICAS) if self._parts.notes else None
         return dict(found.root) if found else {}
 
     def _see_restarts(self, probes: Mapping[str, Probe]) -> None:
@@ -132,7 +133,7 @@ class StackView:
         replica["health"] = {name: value for name, value in replica["health"].items() if name != "work"}
 
     def _sandboxes(self) -> dict[str, Any] | None:
-        found = read_note(SandboxNotes, self._parts.notes / SANDBOX_NOTES) if self._parts.notes else None
+        found = read_document(SandboxNotes, self._parts.notes / SANDBOX_NOTES) if self._parts.notes else None
         if found is None:
             return None
         return found.model_dump() | {"stale": found.is_stale(time.time())}

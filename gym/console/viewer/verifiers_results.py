@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from gym.collect.run_replies import FAILURE_CLASS, STAMP
 from gym.console.viewer.chat_logs import asked_items, make_row, message_items
 from gym.console.viewer.facts import parse_line
 from gym.data.row_parsing import AGENT_REF, PARAMS
+from gym.files import read_object
 
 _USAGE = {"input_tokens": "input_tokens", "output_tokens": "output_tokens"}
 _TAKEN = frozenset(
@@ -27,7 +26,7 @@ def is_result(line: bytes) -> bool:
 
 def read_results(path: Path) -> Iterator[dict[str, Any]]:
     """A line that cannot be read stays out; the last one may be torn."""
-    about = _read_metadata(path.with_name("metadata.json"))
+    about = read_object(path.with_name("metadata.json"))
     tasks: dict[str, int] = {}
     repeats: Counter[int] = Counter()
     with path.open("rb") as stream:
@@ -82,11 +81,3 @@ def _error_name(error: Any) -> str:
 
 def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _read_metadata(path: Path) -> dict[str, Any]:
-    try:
-        found = orjson.loads(path.read_bytes())
-    except (OSError, orjson.JSONDecodeError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
-from pydantic import ValidationError
 
 from gym import labels
 from gym.engine import engine_host, socket_facts
 from gym.errors import UserError
-from gym.files import SHARED, write_atomically
+from gym.files import SHARED, read_document, write_atomically
 from gym.plan.model import Plan, Value
 from gym.render.compose import (
     ENGINE_SOCKET,
@@ -75,24 +74,22 @@ class Layout(StackFolder):
         return project_name(plan.stack, self.home)
 
     def read_plan(self) -> Plan | None:
-        if plan := self.read_state().plan:
-            return plan
-        try:
-            return Plan.model_validate_json(self.older_plan.read_bytes())
-        except (OSError, ValidationError):
-            return None
+        return self.read_state().plan or read_document(Plan, self.older_plan)
 
     def read_state(self) -> State:
-        try:
-            return State.model_validate_json(self.state.read_bytes())
-        except (OSError, ValidationError):
-            return State(project=project_name(self.home.name, self.home))
+        return read_document(State, self.state) or State(project=project_name(self.home.name, self.home))
 
     def write_state(self, state: State) -> None:
         write_atomically(self.state, state.model_dump_json())
 
     def read_discovery(self) -> Discovery | None:
         return read_discovery(self.discovery)
+
+    def healthy_urls(self) -> frozenset[str]:
+        """Those that the router sends requests to: a replica listed as unhealthy gets none."""
+        found = self.read_discovery()
+        listed = [one for view in found.instances.values() for one in view.replicas] if found else []
+        return frozenset(one.url for one in listed if one.healthy)
 
 
 def write_stack(layout: Layout, plan: Plan, values: Mapping[str, str], state: State) -> bool:

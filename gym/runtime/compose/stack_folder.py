@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
+from gym.files import read_object
 from gym.wire.stack_names import ROUTES_FILE, SYNCED_FOLDER, TOKEN, project_name
 
 
@@ -81,12 +80,3 @@ class StackFolder:
 
     def saved_plan(self) -> dict[str, Any]:
         return read_object(self.state).get("plan") or read_object(self.older_plan)
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """Empty where there is none."""
-    try:
-        found = orjson.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

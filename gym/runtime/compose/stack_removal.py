@@ -15,9 +15,9 @@ import orjson
 
 from gym.engine import connect, engine_host, require_engine
 from gym.errors import InfraError
-from gym.files import SHARED, write_atomically
+from gym.files import SHARED, read_object, write_atomically
 from gym.runtime.compose.compose_lock import wait_for_compose
-from gym.runtime.compose.stack_folder import StackFolder, read_object
+from gym.runtime.compose.stack_folder import StackFolder
 from gym.runtime.compose.teardown import GRACE_SECONDS, remove_stack
 from gym.runtime.sandbox_leftovers import remove_leftovers
 from gym.wire.stack_names import UPSTREAM_FOLDER, WANTED_FILE

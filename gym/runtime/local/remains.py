@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from pydantic import ValidationError
-
+from gym.files import read_document
 from gym.runtime.identity import end_processes, find_session, is_alive
 from gym.runtime.local.child_process import Adopted
 from gym.runtime.local.home import Home
@@ -44,9 +43,8 @@ class Remains:
 def read_remains(home: Home) -> Remains:
     """Read before anything is rewritten."""
     record = read_record(home)
-    try:
-        found = Discovery.model_validate_json(home.discovery.read_bytes())
-    except (OSError, ValidationError):
+    found = read_document(Discovery, home.discovery)
+    if found is None:
         return Remains(record)
     replicas = [one for view in found.instances.values() for one in view.replicas]
     return Remains(record, found.generation, frozenset(one.id for one in replicas if not one.healthy))

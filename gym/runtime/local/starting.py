@@ -10,10 +10,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from gym import labels
 from gym.errors import GymError, NotUp, UserError
+from gym.files import read_document
 from gym.plan.model import Plan
 from gym.plan.shared_processes import share_processes, tell_shared
 from gym.programs import find_program
@@ -103,10 +102,7 @@ def prepare(plan: Plan, secrets: Mapping[str, str], facts: SandboxFacts, running
 
 def read_plan(home: Home) -> Plan | None:
     """As it was last applied, without the values of its secrets."""
-    try:
-        return Plan.model_validate_json(home.plan.read_bytes())
-    except (OSError, ValidationError):
-        return None
+    return read_document(Plan, home.plan)
 
 
 def _apply(home: Home, order: StackOrder, on_status: OnStatus, timeout: float | None, *, fresh: bool) -> StackStatus:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from gym.files import read_document
 from gym.plan.model import Observed, ObservedService, Plan
 from gym.render.slurm_placement import FIRST
 from gym.runtime.local.home import Home
@@ -117,7 +118,5 @@ def _router(reports: Reports) -> str:
 
 def _generation(home: Home) -> int:
     """Readers ignore a document that is older than the one they have."""
-    try:
-        return Discovery.model_validate_json(home.discovery.read_bytes()).generation
-    except (OSError, ValueError):
-        return 0
+    found = read_document(Discovery, home.discovery)
+    return found.generation if found else 0

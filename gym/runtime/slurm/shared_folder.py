@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from gym.files import write_atomically
+from gym.files import read_document, read_object, write_atomically
 from gym.plan.model import Observed
 from gym.render.launch_document import Address
 from gym.render.slurm_placement import FIRST, NodeRequest
@@ -21,7 +21,6 @@ from gym.runtime.runtime_names import SLURM_FOLDER, SLURM_JOB
 from gym.runtime.status import ReplicaStatus, StackStatus
 
 TOKEN = "token"  # noqa: S105 (a file's name)
-_Document = TypeVar("_Document", bound=BaseModel)
 
 
 class Document(BaseModel):
@@ -103,19 +102,19 @@ class SharedFolder:
             path.unlink(missing_ok=True)
 
     def wanted(self) -> WantedJob | None:
-        return self._read("wanted.json", WantedJob)
+        return read_document(WantedJob, self.path / "wanted.json")
 
     def write_wanted(self, wanted: WantedJob) -> None:
         self._write("wanted.json", wanted)
 
     def job(self) -> JobNote | None:
-        return self._read(SLURM_JOB, JobNote)
+        return read_document(JobNote, self.path / SLURM_JOB)
 
     def write_job(self, job: JobNote) -> None:
         self._write(SLURM_JOB, job)
 
     def run(self) -> JobRun | None:
-        return self._read("run.json", JobRun)
+        return read_document(JobRun, self.path / "run.json")
 
     def begin_run(self, run: JobRun) -> None:
         """Agents of an earlier run, which a cut-off node may still have, end when they read it."""
@@ -123,13 +122,13 @@ class SharedFolder:
         self._write("run.json", run)
 
     def seen(self) -> SeenJob | None:
-        return self._read("seen.json", SeenJob)
+        return read_document(SeenJob, self.path / "seen.json")
 
     def write_seen(self, seen: SeenJob) -> None:
         self._write("seen.json", seen)
 
     def report(self, rank: int) -> NodeReport | None:
-        return self._read(f"node-{rank}.json", NodeReport)
+        return read_document(NodeReport, self.path / f"node-{rank}.json")
 
     def write_report(self, rank: int, report: NodeReport) -> None:
         self._write(f"node-{rank}.json", report)
@@ -143,11 +142,7 @@ class SharedFolder:
 
     def specs(self, rank: int) -> dict[str, Any]:
         """How each server of a node was started."""
-        try:
-            found: dict[str, Any] = orjson.loads((self.path / f"specs-{rank}.json").read_bytes())
-        except (OSError, ValueError):
-            return {}
-        return found
+        return read_object(self.path / f"specs-{rank}.json")
 
     def write_specs(self, rank: int, specs: dict[str, Any]) -> None:
         write_atomically(self.path / f"specs-{rank}.json", orjson.dumps(specs).decode(), mode=0o600)
@@ -158,12 +153,6 @@ class SharedFolder:
             return (self.path / "drained").read_text("utf-8").strip()
         except OSError:
             return ""
-
-    def _read(self, name: str, kind: type[_Document]) -> _Document | None:
-        try:
-            return kind.model_validate_json((self.path / name).read_bytes())
-        except (OSError, ValidationError):
-            return None
 
     def _write(self, name: str, document: BaseModel) -> None:
         write_atomically(self.path / name, document.model_dump_json(), mode=0o600)

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from gym.config.assets import search_roots
-from gym.files import write_atomically
+from gym.files import read_document, write_atomically
 from gym.plan.model import Plan, RouterPlan, Value
 from gym.render.swarm import STACK_FILE, SwarmFacts, render_swarm, swarm_configs
 from gym.runtime.compose.catalog_copies import write_catalog
@@ -48,10 +48,7 @@ def for_swarm(plan: Plan) -> Plan:
 
 
 def read_swarm_notes(layout: Layout) -> SwarmNotes:
-    try:
-        return SwarmNotes.model_validate_json((layout.home / "swarm.json").read_bytes())
-    except (OSError, ValidationError):
-        return SwarmNotes()
+    return read_document(SwarmNotes, layout.home / "swarm.json") or SwarmNotes()
 
 
 def write_swarm(layout: Layout, plan: Plan, values: Mapping[str, str], state: State, notes: SwarmNotes) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from gym.broker.provider import Tags
-from gym.files import write_atomically
+from gym.files import read_object, write_atomically
 from gym.wire.failures import RolloutError
 
 SAFE: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")
@@ -56,11 +56,7 @@ def write_record(folders: SandboxFolder, tags: Tags, pid: int, group: str) -> No
 
 
 def read_record(folders: SandboxFolder) -> dict[str, Any]:
-    try:
-        found = orjson.loads(folders.record.read_bytes())
-    except (OSError, orjson.JSONDecodeError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return read_object(folders.record)
 
 
 def left_behind(folder: Path, stack: str) -> Iterator[SandboxFolder]:
