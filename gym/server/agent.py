@@ -24,6 +24,7 @@ from gym.server.base import Route, Server, event_answer, json_answer
 from gym.server.budget import Budget
 from gym.server.config import Reference, ServerConfig, Settings, addresses
 from gym.server.replicas import Peers
+from gym.server.request_body import parse_body
 from gym.server.rollout_client import CLOSE_SECONDS, RolloutClient, without_streaming
 from gym.server.run_trace import RunTrace, add_trace, wants_trace
 from gym.server.tools import NAME, RESERVED
@@ -268,7 +269,7 @@ class Agent(Server):
 
 
 def parse_run(body: bytes) -> RunRow:
-    fields = _parse_object(body)
+    fields = parse_body(body)
     if PARAMS not in fields:
         raise RolloutError("row", f"{PARAMS}: Field required")
     _check_params(fields[PARAMS], PARAMS)
@@ -286,19 +287,9 @@ def without_policy(row: RunRow) -> RunRow:
 
 
 def parse_params(body: bytes) -> dict[str, Any]:
-    params = _parse_object(body)
+    params = parse_body(body)
     _check_params(params, "body")
     return params
-
-
-def _parse_object(body: bytes) -> dict[str, Any]:
-    try:
-        parsed = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise RolloutError("row", f"body: not JSON: {error}") from None
-    if not isinstance(parsed, dict):
-        raise RolloutError("row", f"body: an object is needed, found {type(parsed).__name__}")
-    return parsed
 
 
 def _check_params(params: Any, path: str) -> None:

@@ -11,8 +11,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
-import orjson
-
 from gym.errors import UserError
 from gym.http.tracing import TRACING
 from gym.labels import HEADER_ERROR, HEADER_POLICY
@@ -22,6 +20,7 @@ from gym.server.capture import Capture
 from gym.server.config import ServerConfig, Settings
 from gym.server.grown_input import MIN_BODY, LastRequests
 from gym.server.policy_upstreams import PolicyUpstreams
+from gym.server.request_body import parse_body
 from gym.server.trace_store import CaptureLimits
 from gym.server.traced_routes import describe_model_call
 from gym.server.upstream import CallContext, Upstream, caller
@@ -235,16 +234,6 @@ class Model(Server):
 def parse_request(raw: bytes) -> Body:
     """Of Responses: the long arrays of its items may stay unread."""
     return parse_body(raw, partial(read_with_items, kind="row"))
-
-
-def parse_body(raw: bytes, read: Callable[[bytes], Any] = orjson.loads) -> Body:
-    try:
-        body = read(raw)
-    except orjson.JSONDecodeError as error:
-        raise RolloutError("row", f"body: not JSON: {error}") from None
-    if not isinstance(body, dict):
-        raise RolloutError("row", f"body: an object is needed, found {type(body).__name__}")
-    return body
 
 
 def check_input(value: Any) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
+import orjson
+
 from gym.wire.failures import RolloutError
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -26,6 +28,16 @@ async def read_body(receive: Receive, max_body: int = MAX_BODY) -> bytes:
         chunks.append(chunk)
         if not message.get("more_body"):
             return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def parse_body(raw: bytes, read: Callable[[bytes], Any] = orjson.loads) -> dict[str, Any]:
+    try:
+        body = read(raw)
+    except orjson.JSONDecodeError as error:
+        raise RolloutError("row", f"body: not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise RolloutError("row", f"body: an object is needed, found {type(body).__name__}")
+    return body
 
 
 def caller_gone() -> RolloutError:
