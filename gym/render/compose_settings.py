@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-import orjson
-
 from gym import labels
 from gym.plan.model import Plan, Service
 from gym.plan.shared_processes import container_slug
 from gym.render.launch_document import HEAD, Address, launch_document
 from gym.render.traefik import route_prefix
-from gym.render.yaml_text import NOT_IN_YAML
+from gym.render.yaml_text import to_json
 from gym.wire.stack_names import PORT, ROUTER, service_name, shared_port
 
 LONG_DOCUMENT: Final = 100_000  # the kernel refuses one environment string of 128 KiB
@@ -19,9 +17,7 @@ LONG_DOCUMENT: Final = 100_000  # the kernel refuses one environment string of 1
 
 def launch_text(plan: Plan, service: Service, project: str) -> str:
     """A server's settings, as JSON that a person can read and every YAML reader reads the same way."""
-    document = launch_document(plan, service, _addresses(plan, service, project))
-    text = orjson.dumps(document, default=str, option=orjson.OPT_INDENT_2).decode()
-    return NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
+    return to_json(launch_document(plan, service, _addresses(plan, service, project)), indent=True) + "\n"
 
 
 def settings_files(plan: Plan, project: str) -> dict[str, str]:

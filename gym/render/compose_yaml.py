@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from gym.render.compose_model import ComposeFile, ComposeService, to_tree
+from gym.render.yaml_text import double_dollars
 
 WIDTH = 120
 SHORT = 90  # a list up to this long stands on one line
@@ -35,14 +36,14 @@ class _AnchoredNode(yaml.MappingNode):
 
 def compose_to_yaml(file: ComposeFile, *, header: str = "", comments: Mapping[str, str] | None = None) -> str:
     """`comments` stand above the services of their names."""
-    labels = Anchored("labels", _escape(file.labels))
+    labels = Anchored("labels", double_dollars(file.labels))
     service = Anchored("service", _tree(file.service, labels))
     server = Anchored("server", {Merge("<<"): service, **_tree(file.server, labels)})
     bases = {"service": service, "server": server}
     services = {name: _with_base(one, bases, labels) for name, one in file.services.items()}
-    networks = {name: {**_escape(to_tree(one)), "labels": labels} for name, one in file.networks.items()}
+    networks = {name: {**double_dollars(to_tree(one)), "labels": labels} for name, one in file.networks.items()}
     volumes = {name: {"labels": labels} for name in file.volumes}
-    secrets = {name: _escape(to_tree(one)) for name, one in file.secrets.items()}
+    secrets = {name: double_dollars(to_tree(one)) for name, one in file.secrets.items()}
     tree = {"name": file.name, "x-labels": labels, "x-service": service, "x-server": server, "services": services}
     beside = {"volumes": volumes, "secrets": secrets}
     sections = {**tree, "networks": networks, **{key: each for key, each in beside.items() if each}}
@@ -59,20 +60,10 @@ def _with_base(service: ComposeService, bases: Mapping[str, Anchored], labels: A
 
 
 def _tree(service: ComposeService, labels: Anchored) -> dict[str, Any]:
-    tree: dict[str, Any] = _escape(to_tree(service))
+    tree: dict[str, Any] = double_dollars(to_tree(service))
     if "labels" in tree:
         tree["labels"] = {Merge("<<"): labels, **tree["labels"]}
     return tree
-
-
-def _escape(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.replace("$", "$$")
-    if isinstance(value, dict):
-        return {key: _escape(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_escape(one) for one in value]
-    return value
 
 
 def _comment(lines: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from pydantic import Field
 
@@ -19,7 +19,7 @@ from gym.render.compose import SETTINGS_MOUNT, ComposeFacts, compose_file
 from gym.render.compose_model import ComposeService
 from gym.render.compose_settings import launch_text, reads_file, settings_file
 from gym.render.swarm_service import Deployed, Tree, swarm_service
-from gym.render.yaml_text import to_yaml
+from gym.render.yaml_text import double_dollars, to_yaml
 from gym.wire.stack_names import CONSOLE, NETWORK, PORT, ROUTER, replica_host, service_name
 
 STACK_FILE: Final = "stack.yaml"
@@ -40,7 +40,7 @@ class SwarmFacts(Value):
 
 def render_swarm(plan: Plan, facts: SwarmFacts) -> str:
     """The file's text. Secrets in the plan must be placeholders (`secret://NAME`) by now."""
-    return to_yaml(_escape(swarm_file(plan, facts)), "\n# ".join(_header(plan, facts)))
+    return to_yaml(double_dollars(swarm_file(plan, facts)), "\n# ".join(_header(plan, facts)))
 
 
 def swarm_file(plan: Plan, facts: SwarmFacts) -> Tree:
@@ -182,14 +182,3 @@ def _header(plan: Plan, facts: SwarmFacts) -> list[str]:
         f'Stack "{plan.stack}": {len(plan.services)} instances behind one router. Written by gym.',
         f"In the folder of the stack: docker stack deploy -c {STACK_FILE} {project}",
     ]
-
-
-def _escape(value: Any) -> Any:
-    """`$` is doubled, so that Docker takes every value as it is."""
-    if isinstance(value, str):
-        return value.replace("$", "$$")
-    if isinstance(value, dict):
-        return {key: _escape(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_escape(one) for one in value]
-    return value

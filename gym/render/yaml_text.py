@@ -36,10 +36,21 @@ def to_yaml(document: Mapping[str, Any], comment: str = "") -> str:
     return f"# {comment}\n{body}" if comment else body
 
 
-def to_json(document: Mapping[str, Any]) -> str:
-    """One line of JSON that is YAML too: readers of NEMO_GYM_CONFIG_DICT expect the latter."""
-    text = orjson.dumps(document, default=str).decode()
+def to_json(document: Mapping[str, Any], *, indent: bool = False) -> str:
+    """JSON that is YAML too: readers of NEMO_GYM_CONFIG_DICT expect the latter. One line, where a person reads none."""
+    text = orjson.dumps(document, default=str, option=orjson.OPT_INDENT_2 if indent else None).decode()
     return NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def double_dollars(tree: Any) -> Any:
+    """So that Docker takes every text as it is."""
+    if isinstance(tree, str):
+        return tree.replace("$", "$$")
+    if isinstance(tree, dict):
+        return {key: double_dollars(one) for key, one in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return [double_dollars(one) for one in tree]
+    return tree
 
 
 def escape_interpolation(tree: Any) -> Any:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import orjson
-
 from gym import labels
 from gym.plan.model import Plan, Service
 from gym.render.compose import SETTINGS_MOUNT, server_command, server_environment
@@ -34,7 +32,7 @@ from gym.render.kubernetes.manifest_parts import (
 )
 from gym.render.launch_document import HEAD, Address, launch_document
 from gym.render.traefik import route_prefix
-from gym.render.yaml_text import NOT_IN_YAML
+from gym.render.yaml_text import to_json
 from gym.wire.stack_names import PORT, ROUTER
 
 SETTINGS: Final = "settings.json"
@@ -54,9 +52,7 @@ def server_manifests(plan: Plan, service: Service, facts: KubernetesFacts) -> li
 
 def settings_text(plan: Plan, service: Service) -> str:
     """What a server reads at its start, as JSON that every YAML reader reads the same way."""
-    document = launch_document(plan, service, _addresses(plan, service))
-    text = orjson.dumps(document, default=str, option=orjson.OPT_INDENT_2).decode()
-    return NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
+    return to_json(launch_document(plan, service, _addresses(plan, service)), indent=True) + "\n"
 
 
 def settings_name(service: Service) -> str:
