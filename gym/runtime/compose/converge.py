@@ -91,7 +91,7 @@ class Converger:
         seats = [seat for one in watch.containers() if one.name in expected for seat in one.seats]
         there = [] if new else [seat for seat in seats if seat.instance in routed]
         deadline = time.monotonic() + FOLLOW_SECONDS
-        while not {one.url for one in there} <= self._routed() and time.monotonic() < deadline:
+        while not {one.url for one in there} <= self.layout.healthy_urls() and time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS / 6)
         wait_for_routes(watch, {one.instance for one in there}, deadline)
         return status
@@ -132,11 +132,11 @@ class Converger:
         that stay are in the routes: to the engine a new one is healthy before the console and the router know."""
         followed = leaving and any(one.service == CONSOLE and one.state == "running" for one in containers)
         if followed and (staying := _staying_beside(containers, leaving)):
-            self._until(lambda: staying <= self._routed(), LISTED_SECONDS)
+            self._until(lambda: staying <= self.layout.healthy_urls(), LISTED_SECONDS)
         self._leave(one.name for one in leaving)
         if followed:
             urls = {seat.url for one in leaving for seat in one.seats}
-            self._until(lambda: not urls & self._routed(), FOLLOW_SECONDS)
+            self._until(lambda: not urls & self.layout.healthy_urls(), FOLLOW_SECONDS)
 
     def _until(self, holds: Callable[[], bool], seconds: float) -> None:
         """The routes are so, and have been for as long as the router needs to read them; or time is up."""
@@ -152,12 +152,6 @@ class Converger:
     def _leave(self, names: Iterable[str]) -> None:
         assert self.work is not None, "only who is at work changes routes"
         self.work.leave(names)
-
-    def _routed(self) -> set[str]:
-        """Those that the router sends requests to: a replica listed as unhealthy gets none."""
-        found = self.layout.read_discovery()
-        listed = [replica for one in found.instances.values() for replica in one.replicas] if found else []
-        return {one.url for one in listed if one.healthy}
 
     def find_stale(self, state: State, containers: list[Container]) -> list[Container]:
         """Those that Compose would replace, or remove, for the files there are."""

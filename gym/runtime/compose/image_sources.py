@@ -6,7 +6,7 @@ import fnmatch
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -117,7 +117,7 @@ def digest_tree(folder: Path) -> Iterator[str]:
 
 def server_files(folder: Path) -> Iterator[Path]:
     """What an image is made of, of what lies in a server's folder."""
-    yield from _files(folder, folder)
+    yield from files_below(folder, folder, is_ignored)
 
 
 def is_ignored(name: str) -> bool:
@@ -178,11 +178,11 @@ def _package_digests() -> Iterator[str]:
             yield f"{relative}\0{digest_file(path)}"
 
 
-def _files(folder: Path, root: Path) -> Iterable[Path]:
+def files_below(folder: Path, root: Path, leaves_out: Callable[[str], bool]) -> Iterator[Path]:
     for path in sorted(folder.iterdir()):
-        if is_ignored(path.relative_to(root).as_posix()):
+        if leaves_out(path.relative_to(root).as_posix()):
             continue
         if path.is_dir() and not path.is_symlink():
-            yield from _files(path, root)
+            yield from files_below(path, root, leaves_out)
         elif path.is_file():
             yield path

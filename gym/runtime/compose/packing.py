@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,7 +18,7 @@ from gym.files import write_atomically
 from gym.render.bake import BuildTarget
 from gym.render.pack import STAGE, PackManifest, pack_labels, render_pack
 from gym.render.server_dockerfile import IGNORED
-from gym.runtime.compose.image_sources import is_ignored
+from gym.runtime.compose.image_sources import files_below, is_ignored
 from gym.runtime.compose.images import LABEL_ROLE, LABEL_SOURCE
 from gym.runtime.compose.server_builds import bake_images
 
@@ -74,23 +74,13 @@ def stage_pack(content: PackContent, target: Path) -> None:
 
 def _copy(source: Path, target: Path, leaves_out: Callable[[str], bool]) -> None:
     collected = tuple(path.name.removesuffix(RUN) for path in source.glob(f"*{RUN}"))
-    for path in _files(source, source, leaves_out):
+    for path in files_below(source, source, leaves_out):
         if path.parent == source and collected and _is_collected(path.name, collected):
             continue
         place = target / path.relative_to(source)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, place)
         place.chmod(path.stat().st_mode & 0o755)
-
-
-def _files(folder: Path, root: Path, leaves_out: Callable[[str], bool]) -> Iterator[Path]:
-    for path in sorted(folder.iterdir()):
-        if leaves_out(path.relative_to(root).as_posix()):
-            continue
-        if path.is_dir() and not path.is_symlink():
-            yield from _files(path, root, leaves_out)
-        elif path.is_file():
-            yield path
 
 
 def _is_collected(name: str, collected: tuple[str, ...]) -> bool:

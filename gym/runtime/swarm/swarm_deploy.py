@@ -19,7 +19,7 @@ from gym.runtime.lateness import EXITS, Late, ends_at_each_start, not_in_time
 from gym.runtime.status import OnStatus, StackStatus
 from gym.runtime.swarm.swarm_engine import SwarmSeen
 from gym.runtime.swarm.swarm_logs import service_lines
-from gym.runtime.swarm.swarm_replicas import SwarmReplica, find_replicas, healthy_urls, status_on_swarm
+from gym.runtime.swarm.swarm_replicas import SwarmReplica, find_replicas, status_on_swarm
 from gym.wire.stack_names import CONSOLE, ROUTER
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Deployment:
         if not gone:
             return
         urls, deadline = {one.container.url for one in gone}, time.monotonic() + FOLLOW_SECONDS
-        while urls & healthy_urls(self.layout) and time.monotonic() < deadline:
+        while urls & self.layout.healthy_urls() and time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS / 4)
         time.sleep(ROUTER_SECONDS)  # until the router has re-read its file
         for one in gone:

@@ -69,16 +69,9 @@ def homes_on_swarm(client: docker.DockerClient) -> list[Path]:
 
 def status_on_swarm(layout: Layout, plan: Plan, found: Iterable[SwarmReplica], swarm: SwarmSeen) -> StackStatus:
     """Running to the Swarm is not enough: the console has to know it as one that answers."""
-    healthy = healthy_urls(layout)
+    healthy = layout.healthy_urls()
     replicas = tuple(_status(one, plan, swarm, healthy) for one in found)
     return StackStatus(stack=plan.stack, runtime="swarm", router=router_url(plan), replicas=replicas)
-
-
-def healthy_urls(layout: Layout) -> frozenset[str]:
-    """Those that the router sends requests to."""
-    found = layout.read_discovery()
-    listed = [one for view in found.instances.values() for one in view.replicas] if found else []
-    return frozenset(one.url for one in listed if one.healthy)
 
 
 def _replica(service: Mapping[str, Any], tasks: list[Task], project: str) -> SwarmReplica:
