@@ -6,8 +6,10 @@ They stay in the text through the whole configuration. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
+
+from gym.config.plain_trees import change_texts, texts_of
 
 SERVICES: Final = "services"
 OWN: Final = ("port", "folder")  # what a sidecar may ask for itself
@@ -25,7 +27,7 @@ def is_of_sidecar(inner: str, path: tuple[str | int, ...]) -> bool:
 
 def find_services(tree: Any) -> Iterator[tuple[str, str]]:
     """Each `${service:NAME}` of a tree: the name, and the part of its address that is asked for ("": both)."""
-    for text in texts_in(tree):
+    for _, text in texts_of(tree):
         for found in _SERVICE.finditer(text):
             yield found["name"], found["part"] or ""
 
@@ -39,31 +41,10 @@ def fill_services(tree: Any, addresses: Mapping[str, tuple[str, int]]) -> Any:
         host, port = addresses[found["name"]]
         return {"host": host, "port": str(port)}.get(found["part"] or "", f"{host}:{port}")
 
-    return _rewritten(tree, lambda text: _SERVICE.sub(fill, text))
+    return change_texts(tree, lambda text: _SERVICE.sub(fill, text))
 
 
 def fill_own(tree: Any, port: int, folder: str) -> Any:
     """What a sidecar says of itself, with its port and its folder."""
     values = {"port": str(port), "folder": folder}
-    return _rewritten(tree, lambda text: _OWN.sub(lambda found: values[found[1]], text))
-
-
-def _rewritten(tree: Any, rewrite: Callable[[str], str]) -> Any:
-    if isinstance(tree, str):
-        return rewrite(tree) if "${" in tree else tree
-    if isinstance(tree, Mapping):
-        return {key: _rewritten(value, rewrite) for key, value in tree.items()}
-    if isinstance(tree, (list, tuple)):
-        return [_rewritten(value, rewrite) for value in tree]
-    return tree
-
-
-def texts_in(tree: Any) -> Iterator[str]:
-    if isinstance(tree, str):
-        yield tree
-    elif isinstance(tree, Mapping):
-        for value in tree.values():
-            yield from texts_in(value)
-    elif isinstance(tree, (list, tuple)):
-        for value in tree:
-            yield from texts_in(value)
+    return change_texts(tree, lambda text: _OWN.sub(lambda found: values[found[1]], text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gym.config.late_references import texts_in
+from gym.config.plain_trees import texts_of
 from gym.config.redaction import is_secret_key, redact
 from gym.plan.model import Service
 
@@ -56,7 +56,7 @@ def settings_for(settings: Mapping[str, Any], service: Service) -> dict[str, Any
 
     `secrets: [hf_token]` of an instance lets it see that one by name.
     """
-    own = set(texts_in(service.fields))
+    own = {text for _, text in texts_of(service.fields)}
     model = service.type == "responses_api_models" and service.launch == "sdk"
     asked = (*(FOR_MODELS if model else ()), *(FOR_SDK if service.launch == "sdk" else ()))
     own_settings = {key: settings[key] for key in asked if settings.get(key) is not None}

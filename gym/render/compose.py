@@ -8,6 +8,7 @@ from typing import Final
 from pydantic import Field
 
 from gym import labels
+from gym.config.plain_trees import texts_of
 from gym.plan.model import Plan, Service, Value
 from gym.plan.model_upstreams import FOLDER, takes_upstreams
 from gym.plan.shared_processes import shared_processes
@@ -38,7 +39,7 @@ from gym.render.compose_sidecars import (
     wait_for_sidecars,
 )
 from gym.render.compose_yaml import compose_to_yaml
-from gym.render.host_urls import HOST, texts_of
+from gym.render.host_urls import HOST
 from gym.wire.server_types import KINDS
 from gym.wire.stack_names import (
     CONSOLE,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from gym.config.plain_trees import change_texts, texts_of
 
 if TYPE_CHECKING:  # the console rewrites URLs and has no plan
     from gym.plan.model import Plan, Service
@@ -36,25 +38,7 @@ def find_host_urls(plan: Plan) -> tuple[HostUrl, ...]:
 
 
 def rewrite_urls(tree: Any) -> Any:
-    if isinstance(tree, str):
-        return LOOPBACK_URL.sub(lambda found: f"{found['scheme']}{found['user'] or ''}{HOST}", tree)
-    if isinstance(tree, Mapping):
-        return {key: rewrite_urls(value) for key, value in tree.items()}
-    if isinstance(tree, (list, tuple)):
-        return [rewrite_urls(value) for value in tree]
-    return tree
-
-
-def texts_of(tree: Any, path: str = "") -> Iterable[tuple[str, str]]:
-    """Each text in a tree with its dotted path."""
-    if isinstance(tree, str):
-        yield path, tree
-    elif isinstance(tree, Mapping):
-        for key, value in tree.items():
-            yield from texts_of(value, f"{path}.{key}" if path else str(key))
-    elif isinstance(tree, (list, tuple)):
-        for index, value in enumerate(tree):
-            yield from texts_of(value, f"{path}.{index}")
+    return change_texts(tree, partial(LOOPBACK_URL.sub, lambda found: f"{found['scheme']}{found['user'] or ''}{HOST}"))
 
 
 def _rewrite_service(service: Service) -> Service:

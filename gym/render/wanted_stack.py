@@ -27,7 +27,9 @@ def wanted_of(plan: Plan, project: str, url: str) -> Wanted:
         project=project,
         url=url,
         router=WantedRouter(**plan.router.model_dump()),
-        services=tuple(_wanted_service(one, project) for one in plan.services),
+        services=tuple(
+            wanted_service(one, service_name(one.slug, project), container_slug(one.process)) for one in plan.services
+        ),
         sidecars=tuple(one.name for one in plan.sidecars),
     )
 
@@ -77,15 +79,9 @@ class Leavers:
         return asked - self._left
 
 
-def _wanted_service(service: Service, project: str) -> WantedService:
+def wanted_service(service: Service, host: str, shared: str = "") -> WantedService:
     fields = service.model_dump(include={"name", "slug", "type", "implementation", "launch", "digest", "replicas"})
-    return WantedService(
-        **fields,
-        host=service_name(service.slug, project),
-        strict=service.strict,
-        image=service.image_digest,
-        shared=container_slug(service.process),
-    )
+    return WantedService(**fields, host=host, strict=service.strict, image=service.image_digest, shared=shared)
 
 
 def _instance(wanted: Wanted, service: WantedService, seen: Iterable[Sight], leaving: Collection[str]) -> InstanceView:

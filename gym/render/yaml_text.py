@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import orjson
 import yaml
+
+from gym.config.plain_trees import change_texts
 
 # What orjson leaves as it is and a YAML reader refuses (control characters) or folds into a space (line separators).
 NOT_IN_YAML = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
@@ -44,21 +47,9 @@ def to_json(document: Mapping[str, Any], *, indent: bool = False) -> str:
 
 def double_dollars(tree: Any) -> Any:
     """So that Docker takes every text as it is."""
-    if isinstance(tree, str):
-        return tree.replace("$", "$$")
-    if isinstance(tree, dict):
-        return {key: double_dollars(one) for key, one in tree.items()}
-    if isinstance(tree, (list, tuple)):
-        return [double_dollars(one) for one in tree]
-    return tree
+    return change_texts(tree, lambda text: text.replace("$", "$$"))
 
 
 def escape_interpolation(tree: Any) -> Any:
     """For readers that resolve `${...}`: what is left of it in a resolved tree is meant literally."""
-    if isinstance(tree, str):
-        return INTERPOLATION.sub(lambda found: found[1] * 2 + "\\${", tree)
-    if isinstance(tree, Mapping):
-        return {key: escape_interpolation(value) for key, value in tree.items()}
-    if isinstance(tree, (list, tuple)):
-        return [escape_interpolation(value) for value in tree]
-    return tree
+    return change_texts(tree, partial(INTERPOLATION.sub, lambda found: found[1] * 2 + "\\${"))

@@ -9,8 +9,9 @@ from typing import Final
 from pydantic import Field
 
 from gym import labels
-from gym.plan.model import Plan, Service, Value
+from gym.plan.model import Plan, Value
 from gym.render.compose import ROUTER_IMAGE
+from gym.render.wanted_stack import wanted_service
 from gym.wire.stack_names import PORT, ROUTER, service_name
 from gym.wire.wanted import Wanted, WantedRouter, WantedService
 
@@ -70,14 +71,9 @@ def cluster_wanted(plan: Plan) -> ClusterWanted:
         project="",
         url=f"http://127.0.0.1:{plan.router.port}",
         router=WantedRouter(**plan.router.model_dump()),
-        services=tuple(_wanted(one) for one in plan.services),
+        services=tuple(wanted_service(one, host_of(one.slug)) for one in plan.services),
     )
 
 
 def url_of(name: str) -> str:
     return f"http://{name}:{PORT}"
-
-
-def _wanted(service: Service) -> WantedService:
-    fields = service.model_dump(include={"name", "slug", "type", "implementation", "launch", "digest", "replicas"})
-    return WantedService(**fields, host=host_of(service.slug), strict=service.strict, image=service.image_digest)
