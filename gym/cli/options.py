@@ -54,6 +54,10 @@ Items = Annotated[
 ConfigFiles = Annotated[
     list[Path] | None, typer.Option("-c", "--config", metavar="FILE", help="A configuration file; may be repeated.")
 ]
+Url = Annotated[str, typer.Option("--url", metavar="URL", help="The router of a stack of another folder.")]
+TokenFile = Annotated[
+    Path | None, typer.Option("--token-file", metavar="FILE", help="The bearer token of that router.")
+]
 ModelName = Annotated[
     str | None,
     typer.Option("--model", metavar="NAME", help="The policy: a model server's name, e.g. openai or scripted."),

@@ -24,10 +24,6 @@ InputsFile = Annotated[
 ]
 Concurrency = Annotated[int, typer.Option("--concurrency", metavar="P", min=1, max=1000, help="Rollouts at once.")]
 Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.001, help="For one rollout.")]
-Url = Annotated[str, typer.Option("--url", metavar="URL", help="The router of a stack of another folder.")]
-TokenFile = Annotated[
-    Path | None, typer.Option("--token-file", metavar="FILE", help="The bearer token of that router.")
-]
 
 
 def rerun_options(stack: str, url: str, token_file: Path | None, concurrency: int, timeout: float) -> RerunOptions:

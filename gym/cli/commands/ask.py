@@ -13,7 +13,7 @@ import typer
 
 from gym.cli import console
 from gym.cli.caller_token import read_token
-from gym.cli.options import DEFAULT_STACK, AsJson, StackName
+from gym.cli.options import DEFAULT_STACK, AsJson, StackName, TokenFile, Url
 from gym.cli.stack_session import router_of
 from gym.client import Stack, conversation
 from gym.errors import UserError
@@ -25,10 +25,6 @@ RowAt = Annotated[
 ]
 NoTools = Annotated[bool, typer.Option("--no-tools", help="Offer the model no tools of the environment.")]
 Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="For the answer.")]
-Url = Annotated[str, typer.Option("--url", metavar="URL", help="The router of a stack of another folder.")]
-TokenFile = Annotated[
-    Path | None, typer.Option("--token-file", metavar="FILE", help="The bearer token of that router.")
-]
 
 
 def command(

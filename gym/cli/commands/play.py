@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,7 +12,7 @@ from gym.cli import console
 from gym.cli.caller_token import read_token
 from gym.cli.commands.ask import read_row
 from gym.cli.named_images import find_entry
-from gym.cli.options import DEFAULT_STACK, StackName
+from gym.cli.options import DEFAULT_STACK, StackName, TokenFile, Url
 from gym.cli.play.played_row import PlayedRow
 from gym.cli.play.typed_turn import Left
 from gym.cli.stack_session import router_of
@@ -24,10 +23,6 @@ from gym.errors import UserError
 Server = Annotated[str, typer.Argument(metavar="NAME", help="A resources server of the stack that runs.")]
 RowAt = Annotated[
     str, typer.Option("--row", metavar="N|FILE:LINE", help="Its example row N, from 0, or a line of a JSONL file.")
-]
-Url = Annotated[str, typer.Option("--url", metavar="URL", help="The router of a stack of another folder.")]
-TokenFile = Annotated[
-    Path | None, typer.Option("--token-file", metavar="FILE", help="The bearer token of that router.")
 ]
 
 

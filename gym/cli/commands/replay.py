@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from gym.cli import console
-from gym.cli.options import DEFAULT_STACK, AsJson, StackName
+from gym.cli.options import DEFAULT_STACK, AsJson, StackName, TokenFile, Url
 from gym.cli.study_options import (
     Concurrency,
     InputsFile,
     Rollouts,
     Timeout,
-    TokenFile,
-    Url,
     count_up,
     rerun_options,
     show_differences,

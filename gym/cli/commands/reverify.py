@@ -9,14 +9,12 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.cli.options import DEFAULT_STACK, AsJson, StackName
+from gym.cli.options import DEFAULT_STACK, AsJson, StackName, TokenFile, Url
 from gym.cli.study_options import (
     Concurrency,
     InputsFile,
     Rollouts,
     Timeout,
-    TokenFile,
-    Url,
     count_up,
     rerun_options,
     show_differences,

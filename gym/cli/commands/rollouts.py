@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from gym.cli.options import DEFAULT_STACK, StackName
+from gym.cli.options import DEFAULT_STACK, StackName, TokenFile, Url
 
 Named = Annotated[
     list[str] | None,
@@ -65,10 +65,6 @@ LogTo = Annotated[
     ),
 ]
 Events = Annotated[bool, typer.Option("--json", help="The summary as JSON, and events as JSON lines on stderr.")]
-Url = Annotated[str, typer.Option("--url", metavar="URL", help="The router of a stack of another folder.")]
-TokenFile = Annotated[
-    Path | None, typer.Option("--token-file", metavar="FILE", help="The bearer token of that router.")
-]
 
 
 def command(
