@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from gym.files import write_atomically
 from gym.plan.model import Plan, Value
 from gym.programs import run_program
 from gym.render.compose import ROUTER_IMAGE
-from gym.runtime.compose.archive_images import rename_images
+from gym.runtime.compose.archive_images import add_text, rename_images
 from gym.runtime.compose.layout import Layout, State, write_saved
 from gym.runtime.compose.reload import refuse_synced
 from gym.runtime.compose.secrets import secret_names
@@ -67,7 +66,7 @@ def save_stack(home: Path, target: Path) -> Manifest:
     try:
         run_program(("docker", "save", "--output", str(images), *wanted), env=docker_environ(engine.host))
         with tarfile.open(unfinished, "w") as archive:
-            _add_text(archive, MANIFEST, manifest.model_dump_json(indent=2))
+            add_text(archive, MANIFEST, manifest.model_dump_json(indent=2))
             archive.add(images, IMAGES)
         unfinished.replace(target)
     finally:
@@ -176,10 +175,3 @@ def _member(archive: tarfile.TarFile, name: str) -> Iterator[IO[bytes]]:
         raise KeyError(name)
     with file:
         yield file
-
-
-def _add_text(archive: tarfile.TarFile, name: str, text: str) -> None:
-    data = text.encode()
-    entry = tarfile.TarInfo(name)
-    entry.size = len(data)
-    archive.addfile(entry, io.BytesIO(data))

@@ -38,7 +38,7 @@ def rename_images(source: IO[bytes], target: IO[bytes], wanted: frozenset[str], 
             assert file is not None
             if member.name in ("manifest.json", "index.json"):
                 change = _rename_manifest if member.name == "manifest.json" else _rename_index
-                _add(new, member.name, change(_read_json(file, member), wanted, scope, renamed))
+                add_text(new, member.name, json.dumps(change(_read_json(file, member), wanted, scope, renamed)))
             elif member.name != "repositories":  # names once more, in a format that no engine needs by now
                 new.addfile(member, file)
     if missing := wanted - renamed.keys():
@@ -114,8 +114,8 @@ def _read_json(file: IO[bytes], member: tarfile.TarInfo) -> Any:
         raise _bad(f"{member.name} is not JSON") from None
 
 
-def _add(archive: tarfile.TarFile, name: str, value: Any) -> None:
-    data = json.dumps(value).encode()
+def add_text(archive: tarfile.TarFile, name: str, text: str) -> None:
+    data = text.encode()
     entry = tarfile.TarInfo(name)
     entry.size = len(data)
     archive.addfile(entry, io.BytesIO(data))

@@ -146,7 +146,7 @@ def read_inspection(facts: Mapping[str, Any]) -> Inspected:
         running=state.get("Status") == "running",
         exit_code=state.get("ExitCode", 0),
         out_of_memory=bool(state.get("OOMKilled")),
-        started_at=_timestamp(state.get("StartedAt", "")),
+        started_at=timestamp(state.get("StartedAt", "")),
         error=state.get("Error", ""),
         health_output=str(failed[-1].get("Output", "")).strip() if failed else "",
     )
@@ -327,8 +327,8 @@ def _container(listed: dict[str, Any]) -> Container:
     )
 
 
-def _timestamp(text: str) -> float:
-    """RFC 3339 with nanoseconds, always UTC; the engine's zero time means none."""
-    if not text or text.startswith("0001"):
+def timestamp(text: str) -> float:
+    """RFC 3339 with nanoseconds, always UTC; the engine's zero time means none, and so does what is no time."""
+    if not re.match(r"\d{4}-\d\d-\d\dT", text) or text.startswith("0001"):
         return 0.0
     return float(calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
-import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gym import labels
 from gym.plan.model import Plan, Value
 from gym.render.swarm import REPLICA
-from gym.runtime.compose.containers import Container, status_of
+from gym.runtime.compose.containers import Container, status_of, timestamp
 from gym.runtime.compose.layout import Layout
 from gym.runtime.compose.router_probe import router_url
 from gym.runtime.status import ReplicaState, ReplicaStatus, StackStatus
@@ -93,7 +91,7 @@ def _replica(service: Mapping[str, Any], tasks: list[Task], project: str) -> Swa
         number=int(number or 1),
         image=spec["TaskTemplate"]["ContainerSpec"]["Image"].partition("@")[0],
         labels=about,
-        created=_seconds(service["CreatedAt"]),
+        created=timestamp(service["CreatedAt"]),
     )
     return SwarmReplica(
         name=spec["Name"],
@@ -105,7 +103,7 @@ def _replica(service: Mapping[str, Any], tasks: list[Task], project: str) -> Swa
         error=str(status.get("Err") or _last_error(newest_first)),
         node=str(newest.get("NodeID", "")) if newest else "",
         container_id=str((status.get("ContainerStatus") or {}).get("ContainerID", "")),
-        started_at=_seconds(str(status.get("Timestamp", ""))),
+        started_at=timestamp(str(status.get("Timestamp", ""))),
     )
 
 
@@ -150,10 +148,3 @@ def _why(one: SwarmReplica) -> str:
     if one.container.state == "running":
         return f"the one before it serves: the new one is {one.task}{f' ({one.error})' if one.error else ''}"
     return one.error or one.task
-
-
-def _seconds(text: str) -> float:
-    """RFC 3339 with nanoseconds, always UTC."""
-    if not re.match(r"\d{4}-\d\d-\d\dT", text) or text.startswith("0001"):
-        return 0.0
-    return float(calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")))
