@@ -15,10 +15,11 @@ import orjson
 from pydantic import ValidationError
 
 from gym.cli.audit.subject import AuditFinding
-from gym.cli.verifying import FindPython, audit_server, run_verifier_cases, words_of
+from gym.cli.verifying import audit_server, run_verifier_cases, words_of
 from gym.config import CatalogEntry, is_foreign, own_fields
 from gym.config.example_rows import EXAMPLE, example_of
 from gym.config.yaml_source import read_yaml
+from gym.data.row_servers import FindPython
 from gym.errors import GymError, ProgramFailed
 from gym.labels import ENV_TEST_SECONDS
 from gym.programs import find_program, run_program

@@ -17,7 +17,7 @@ from gym.cli.trial_services import fields_with_services, trial_services
 from gym.config import CatalogEntry, own_fields
 from gym.config.example_rows import example_of
 from gym.config.strict import declares_strict
-from gym.data.row_servers import known_fields
+from gym.data.row_servers import FindPython, known_fields
 from gym.errors import ProgramFailed
 from gym.programs import run_program
 from gym.runtime.trial_broker import trial_broker
@@ -27,7 +27,6 @@ from gym.venvs import bytecode_elsewhere
 
 SECONDS = 3600.0  # all cases, or an audit, on however busy a machine; what hangs is found by its case
 LAST_LINES = 8
-FindPython = Callable[[CatalogEntry], Path]
 
 
 def run_verifier_cases(

@@ -206,7 +206,7 @@ def _cpus(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0 else None
 
 
-def _memory(value: Any) -> str | None:
+def read_memory(value: Any) -> str | None:
     return str(value) if not isinstance(value, bool) and _MEMORY.fullmatch(str(value)) else None
 
 
@@ -220,5 +220,5 @@ _KEYS: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "env": ("a mapping of names to texts", _env),
     "volumes": ("a list of NAME:/path or ./path:/path:ro", _volumes),
     "cpus": ("a number above 0, such as 0.5", _cpus),
-    "memory": ("a size, such as 512m or 2g", _memory),
+    "memory": ("a size, such as 512m or 2g", read_memory),
 }

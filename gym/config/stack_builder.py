@@ -26,11 +26,10 @@ from gym.config.instance_keys import FACTS
 from gym.config.model import ContainerFacts, Instance, Location, ServerRef
 from gym.config.nodes import Findings, Node, did_you_mean, dotted, plain, set_at
 from gym.config.packed import packed_at, pin_services
-from gym.config.read_sidecars import is_services, read_services
+from gym.config.read_sidecars import is_services, read_memory, read_services
 from gym.config.server_sources import is_foreign, requirements_digest, source_digest
 from gym.wire.sandbox import Grant
 
-_MEMORY = re.compile(r"\d{1,15}(\.\d{1,6})?\s*([bkmgt]|[kmgt]i?b)?", re.I)
 _PYTHON = re.compile(r"(?!3\.1$)(==|~=|[<>]=?)?\s*\d+(\.\d+){1,2}(\s*,\s*(!=|==|~=|[<>]=?)\s*\d+(\.\d+){0,2})*|~?/\S+")
 OURS = frozenset(["python_version"])  # not a field of a server, so a wrong value is an error
 _BLOCKS: dict[str, Callable[[Node], bool]] = {"sandbox": is_grant, "services": is_services}
@@ -210,7 +209,7 @@ def _accepts(key: str, node: Node) -> bool:
     if key == "python_version":
         return _PYTHON.fullmatch(str(value)) is not None
     if key == "memory":
-        return not isinstance(value, bool) and _MEMORY.fullmatch(str(value)) is not None
+        return read_memory(value) is not None
     if key in ("image", "build"):
         return isinstance(value, str) and bool(value.strip()) and not (key == "image" and re.search(r"\s", value))
     if isinstance(value, (bool, dict, list)) and not (key == "ray" and isinstance(value, dict)):

@@ -29,7 +29,7 @@ from gym.render.compose_model import (
     served,
 )
 from gym.render.compose_settings import launch_text, reads_file, settings_file
-from gym.render.compose_shared import shared_comment, shared_name, shared_service
+from gym.render.compose_shared import UPSTREAMS_FOLDER, shared_comment, shared_name, shared_service
 from gym.render.compose_sidecars import (
     network_with_sidecars,
     sidecar_networks,
@@ -68,7 +68,6 @@ NOTES_MOUNT: Final = "/run/gym-notes"
 CATALOG_MOUNT: Final = "/run/gym-catalog"
 LOGS_MOUNT: Final = "/run/gym-logs"
 RESULTS_MOUNT: Final = "/results"
-UPSTREAMS_MOUNT: Final = "/run/gym-upstreams"
 HOST_ENTRY: Final = (f"{HOST}:host-gateway",)
 USER: Final = "10001:10001"
 MEMORY: Final = f"{MEMORY_GB}g"
@@ -174,11 +173,11 @@ def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService
         labels.ENV_DISCOVERY: "/run/gym/discovery.json",
         labels.ENV_DRAIN: f"{plan.drain_seconds:g}",
         **({labels.ENV_LOG_COPIES: f"{CONSOLE}:{LOG_PORT}"} if service.launch == "sdk" else {}),
-        **({labels.ENV_UPSTREAMS: UPSTREAMS_MOUNT} if takes_upstreams(service) else {}),
+        **({labels.ENV_UPSTREAMS: UPSTREAMS_FOLDER} if takes_upstreams(service) else {}),
     }
     volumes = [Mount(source="./discovery", target="/run/gym")]
     if takes_upstreams(service):
-        volumes.append(Mount(source=f"./{FOLDER}/{service.slug}", target=UPSTREAMS_MOUNT))
+        volumes.append(Mount(source=f"./{FOLDER}/{service.slug}", target=UPSTREAMS_FOLDER))
     if in_file:
         volumes.append(Mount(source=f"./{settings_file(service)}", target=SETTINGS_MOUNT))
     if service.name in facts.synced:
@@ -304,7 +303,7 @@ def _console(plan: Plan, facts: ComposeFacts, token: tuple[str, ...]) -> Compose
         labels.ENV_CONSOLE: "/run/gym/console.json",
         labels.ENV_WANTED: WANTED_MOUNT,
         labels.ENV_ROUTES: f"/run/gym-routes/{ROUTES_FILE}",
-        labels.ENV_UPSTREAMS: UPSTREAMS_MOUNT,
+        labels.ENV_UPSTREAMS: UPSTREAMS_FOLDER,
         labels.ENV_NOTES: NOTES_MOUNT,
         labels.ENV_CATALOG: CATALOG_MOUNT,
         labels.ENV_LOGS: LOGS_MOUNT,
@@ -325,7 +324,7 @@ def _console(plan: Plan, facts: ComposeFacts, token: tuple[str, ...]) -> Compose
             Mount(source="./notes", target=NOTES_MOUNT),
             Mount(source="./catalog", target=CATALOG_MOUNT),
             Mount(source="./logs", target=LOGS_MOUNT, writable=True),
-            Mount(source=f"./{FOLDER}", target=UPSTREAMS_MOUNT, writable=True),
+            Mount(source=f"./{FOLDER}", target=UPSTREAMS_FOLDER, writable=True),
             *((results,) if facts.results else ()),
         ),
         labels={labels.INSTANCE: CONSOLE, labels.TYPE: CONSOLE},

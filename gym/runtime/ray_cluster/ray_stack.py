@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gym.errors import InfraError, UserError
 from gym.plan.model import Observed, ObservedService, Plan
+from gym.render.ray_orders import HEAD_NODE
 from gym.runtime.local.parts import unknown
 from gym.runtime.ray_cluster import node_files, room_on_nodes, server_actor, stack_keeper
 from gym.runtime.ray_cluster.cluster import check_reachable, connect_ray
@@ -21,7 +22,6 @@ from gym.runtime.runtime_names import read_choice
 from gym.runtime.status import StackStatus
 
 ANSWER_SECONDS: Final = 30.0
-HEAD_NODE: Final = {"node:__internal_head__": 0.001}
 Look = dict[str, Any]
 
 
