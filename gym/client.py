@@ -22,6 +22,7 @@ from gym.wire import items
 from gym.wire.discovery import Discovery, InstanceView
 from gym.wire.failures import error_from_reply
 from gym.wire.rows import asks_for_tools, fill_tools
+from gym.wire.server_types import AGENTS, MODELS, RESOURCES
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
@@ -30,9 +31,6 @@ T = TypeVar("T")
 Json = dict[str, Any]
 Rows = Iterable[Any] | AsyncIterable[Any]
 
-AGENTS: Final = "responses_api_agents"
-RESOURCES: Final = "resources_servers"
-MODELS: Final = "responses_api_models"
 NO_KEY: Final = "not-needed"  # the openai client insists on one; a stack without a token wants none
 CONNECT_SECONDS: Final = 10.0
 

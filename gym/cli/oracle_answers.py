@@ -11,13 +11,13 @@ from gym.config.model import Instance
 from gym.errors import UserError
 from gym.server.cases import CASES, Case, load_cases
 from gym.wire.items import Item
+from gym.wire.server_types import MODELS, RESOURCES
 
-MODEL, RESOURCES = "responses_api_models", "resources_servers"
 MADE = ("function_call", "message", "reasoning")
 
 
 def wants_oracle(one: Instance) -> bool:
-    return one.type == MODEL and one.fields.get("oracle") is True
+    return one.type == MODELS and one.fields.get("oracle") is True
 
 
 def add_oracle_answers(stack: StackConfig) -> StackConfig:

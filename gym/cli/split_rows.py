@@ -16,8 +16,7 @@ from gym.data.line_source import read_lines
 from gym.data.registries import choose_place, fetch
 from gym.data.whole_files import whole_file
 from gym.errors import UserError
-
-AGENTS = "responses_api_agents"
+from gym.wire.server_types import AGENTS
 
 
 def find_split_rows(

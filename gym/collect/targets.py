@@ -25,8 +25,8 @@ from gym.labels import SERVER_PREFIX
 from gym.server.peer_token import peer_headers
 from gym.wire.discovery import Discovery, InstanceView
 from gym.wire.failures import has_no_route
+from gym.wire.server_types import AGENTS
 
-AGENT_TYPE = "responses_api_agents"
 _REFRESH_SECONDS = 5.0
 _ASK_SECONDS = 10.0
 _CONNECT_SECONDS = 1.0
@@ -237,7 +237,7 @@ class Targets:
                 if host not in self._reachable:
                     group.create_task(self._try_host(host, url))
         for name, instance in document.instances.items():
-            if instance.type == AGENT_TYPE:
+            if instance.type == AGENTS:
                 self._keep(name, self._replicas_of(name, instance))
         for name in self._replicas.keys() - document.instances.keys():
             self._replicas[name] = [self._routed_replica(name)]

@@ -12,10 +12,8 @@ from typing import Final
 
 from gym.config.aliases import POLICY
 from gym.config.nodes import Node, located, merge, walk
+from gym.wire.server_types import AGENTS, MODELS, RESOURCES
 
-RESOURCES: Final = "resources_servers"
-AGENTS: Final = "responses_api_agents"
-MODELS: Final = "responses_api_models"
 IMPLEMENTATION: Final = "simple_agent"
 DATASETS: Final = "datasets"
 

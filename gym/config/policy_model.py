@@ -8,8 +8,7 @@ from dataclasses import replace
 from gym.config.aliases import POLICY, POLICY_NAMES, SERVER_TYPES, other_names
 from gym.config.nodes import MISSING, Findings, Node, Path, delete_at, merge, walk
 from gym.config.redaction import redact_text
-
-_MODELS = "responses_api_models"
+from gym.wire.server_types import MODELS
 
 
 def choose_policy(files: Node, tree: Node, is_model: Callable[[str], bool], findings: Findings) -> str | None:
@@ -19,7 +18,7 @@ def choose_policy(files: Node, tree: Node, is_model: Callable[[str], bool], find
     """
     if any(_holds_server(files, name) for name in POLICY_NAMES) or not _needs_policy(tree):
         return None
-    typed = _below(tree, (POLICY, _MODELS))
+    typed = _below(tree, (POLICY, MODELS))
     if typed is not None and isinstance(typed.value, dict) and typed.value:
         return next((name for name in typed.value if is_model(name)), None)
     url = tree.child("policy_base_url")
@@ -35,7 +34,7 @@ def choose_policy(files: Node, tree: Node, is_model: Callable[[str], bool], find
 
 def name_policy(tree: Node) -> Node:
     """A model's own configuration, its instance called `policy_model`."""
-    models = [name for name, node in tree.value.items() if node.child(_MODELS) is not None]
+    models = [name for name, node in tree.value.items() if node.child(MODELS) is not None]
     if POLICY in models or len(models) != 1:
         return tree
     entries = {POLICY if name == models[0] else name: node for name, node in tree.value.items()}
@@ -50,13 +49,13 @@ def join_aliases(tree: Node, policy: Node | None = None, findings: Findings | No
             if inner is not None and isinstance(inner.value, dict) and len(inner.value) > 1:
                 tree = _replaced(tree, (name, type_), _joined(inner))
     chosen = policy.child(POLICY) if policy is not None else None
-    wanted = chosen.child(_MODELS) if chosen is not None else None
-    there = _below(tree, (POLICY, _MODELS))
+    wanted = chosen.child(MODELS) if chosen is not None else None
+    there = _below(tree, (POLICY, MODELS))
     if wanted is None or there is None or not isinstance(wanted.value, dict) or not isinstance(there.value, dict):
         return tree
     for key, node in there.value.items():
         if key not in wanted.value:
-            tree = delete_at(tree, (POLICY, _MODELS, key))
+            tree = delete_at(tree, (POLICY, MODELS, key))
             if findings is not None:
                 findings.notice(f"--model takes the place of `{key}` as {POLICY} ({node.file}:{node.line}).")
     return tree
@@ -85,7 +84,7 @@ def _below(tree: Node, path: Path) -> Node | None:
 
 def _holds_server(tree: Node, name: str) -> bool:
     node = tree.child(name)
-    return node is not None and (node.child(_MODELS) is not None or isinstance(node.value, str))
+    return node is not None and (node.child(MODELS) is not None or isinstance(node.value, str))
 
 
 def _needs_policy(tree: Node) -> bool:
@@ -94,6 +93,6 @@ def _needs_policy(tree: Node) -> bool:
         if not isinstance(node.value, dict):
             continue
         name, type_ = node.child("name"), node.child("type")
-        if name is not None and name.value in POLICY_NAMES and type_ is not None and type_.value == _MODELS:
+        if name is not None and name.value in POLICY_NAMES and type_ is not None and type_.value == MODELS:
             return True
     return False

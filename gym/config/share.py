@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from gym.config.nodes import Findings, Node, describe
 from gym.files import own_root
+from gym.wire.server_types import AGENTS, MODELS
 
 if TYPE_CHECKING:
     from gym.config.model import Instance
 
 SHARE: Final = "share"
-AGENTS: Final = "responses_api_agents"
-MODELS: Final = "responses_api_models"
 SCRIPTED: Final = "scripted"
 
 

@@ -29,6 +29,7 @@ from gym.config.packed import packed_at, pin_services
 from gym.config.read_sidecars import is_services, read_memory, read_services
 from gym.config.server_sources import is_foreign, requirements_digest, source_digest
 from gym.wire.sandbox import Grant
+from gym.wire.server_types import KINDS
 
 _PYTHON = re.compile(r"(?!3\.1$)(==|~=|[<>]=?)?\s*\d+(\.\d+){1,2}(\s*,\s*(!=|==|~=|[<>]=?)\s*\d+(\.\d+){0,2})*|~?/\S+")
 OURS = frozenset(["python_version"])  # not a field of a server, so a wrong value is an error
@@ -38,7 +39,6 @@ _ONE_OF: dict[str, Callable[[Any], bool]] = {
     "share": lambda value: isinstance(value, bool),
     "gpus": lambda value: value == "all" or (not isinstance(value, bool) and str(value).isdecimal()),
 }
-_NEW = {"resources_servers": "resources", "responses_api_agents": "agent", "responses_api_models": "model"}
 _WANTED = {
     "image": "the name of an image, such as `registry.example/mcqa:1.2`",
     "build": "the path of a folder with a Dockerfile",
@@ -254,7 +254,7 @@ def _check_directory(
         return
     if directory is None:
         names = [one.name for one in around.folders if one.type == draft.type]
-        kind = _NEW[draft.type]
+        kind = KINDS[draft.type]
         close = did_you_mean(draft.implementation, names)
         way = f"Make it: `gym new {kind} {draft.implementation}`, or give `image`."
         what = f"there is no server `{draft.implementation}` of type {draft.type}"

@@ -27,7 +27,7 @@ from gym.collect.concurrency import allow_connections
 from gym.collect.folded_problems import fold_problems
 from gym.collect.row_tools import RowTools
 from gym.collect.tally import Tally
-from gym.collect.targets import AGENT_TYPE, Targets
+from gym.collect.targets import Targets
 from gym.collect.task_reader import TaskReader, TaskRules
 from gym.console.collections import Collections
 from gym.console.console_replies import error_body
@@ -38,6 +38,7 @@ from gym.data.line_source import row_to_line
 from gym.errors import GymError, Problem, UserError
 from gym.http.pool import HttpClient
 from gym.wire.policy_endpoint import KEY
+from gym.wire.server_types import AGENTS
 
 MAX_BYTES = 1 << 30
 MAX_BYTES_WITH_KEYS = 64 << 20  # of rows that bring keys of their own: they stay in memory
@@ -119,7 +120,7 @@ class RolloutService:
     async def _open_groups(self, rows: Iterable[object] | None, fields: Mapping[str, Any], body: IO[bytes]) -> Opened:
         order = read_group_order(rows, fields)
         found = await self.sources.discovery()
-        names = [name for name, one in found.instances.items() if one.type == AGENT_TYPE]
+        names = [name for name, one in found.instances.items() if one.type == AGENTS]
         async with aclosing(HttpClient()) as http:
             tools = await own_tools(names, self.sources, http)
         if not order.options.skip_bad_rows:

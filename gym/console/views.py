@@ -13,10 +13,9 @@ from gym.console.discovery_sources import ConsoleConfig, ServerFacts
 from gym.console.origin import Origin
 from gym.console.probes import Probe
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView
-from gym.wire.failures import FailureKind, RolloutError
+from gym.wire.failures import RolloutError
+from gym.wire.server_types import AGENTS, KINDS
 
-AGENT = "responses_api_agents"
-KINDS: dict[str, FailureKind] = {"responses_api_models": "model", "resources_servers": "resources", AGENT: "agent"}
 NOT_ASKED = Probe("unknown_error", "not asked yet")
 
 
@@ -100,9 +99,9 @@ def config_yaml(discovery: Discovery, config: ConsoleConfig, origin: Origin) -> 
     for name, one in instances(discovery, config).items():
         where = {"host": origin.host, "port": f"{origin.port}{prefix_of(name, config)}"}
         tree[name] = {one.type: {one.implementation: {**_fields(tree.get(name), one), **where}}}
-        if one.type == AGENT:
+        if one.type == AGENTS:
             # From 0.7 on its clients post /run to an environment server that fronts the agent.
-            fronted = {**where, "agent_server": {"type": AGENT, "name": name}}
+            fronted = {**where, "agent_server": {"type": AGENTS, "name": name}}
             tree.setdefault(f"{name}_env", {"environment_servers": {"legacy_agent": fronted}})
     tree["head_server"] = {"host": origin.host, "port": origin.port}
     return to_yaml(escape_interpolation(tree))

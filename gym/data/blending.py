@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from gym.data.data_sets import Listed
-from gym.data.row_servers import RESOURCES
 from gym.errors import UserError
+from gym.wire.server_types import RESOURCES
 
 Shares = Mapping[str, Fraction]
 

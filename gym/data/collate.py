@@ -19,9 +19,9 @@ from gym.data.row_rules import MAX_LINE
 from gym.data.shuffle import shuffle_lines
 from gym.data.statistics import Statistics
 from gym.errors import UserError
+from gym.wire.server_types import AGENTS
 
 _WHOLE = frozenset({"validation", "benchmark"})  # splits that a blend takes from all of
-AGENT_TYPE = "responses_api_agents"
 
 
 def collate(
@@ -62,7 +62,7 @@ def with_agent(raw: bytes, agent: str) -> bytes:
     """The row's own bytes; where it names no agent, the agent is put last."""
     if not agent or not (raw.endswith(b"}")):
         return raw
-    ref: dict[str, Any] = {"type": AGENT_TYPE, "name": agent}
+    ref: dict[str, Any] = {"type": AGENTS, "name": agent}
     if AGENT_REF.encode() in raw or b"\\u" in raw:  # a key may be written with escapes
         row = orjson.loads(raw)
         if row.get(AGENT_REF):

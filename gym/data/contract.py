@@ -11,10 +11,10 @@ import orjson
 from gym.data.row_parsing import AGENT_REF, PARAMS, kind_of
 from gym.errors import Problem
 from gym.wire.rows import AUTO
+from gym.wire.server_types import AGENTS
 
 SAMPLE: Final = 80  # characters of a value that are shown
 ROLES: Final = ("system", "developer", "user", "assistant")
-AGENT_TYPE: Final = "responses_api_agents"
 WRITE_AGENT: Final = 'write {"type": "responses_api_agents", "name": "..."}'
 NUMBERS: Final = ("temperature", "top_p", "max_output_tokens", "max_tool_calls", "top_logprobs")
 OBJECTS: Final = ("metadata", "reasoning", "text")
@@ -38,7 +38,7 @@ def is_plain(row: Mapping[str, Any]) -> bool:
     params, ref = row.get(PARAMS), row.get(AGENT_REF)
     if type(params) is not dict or not RARE.isdisjoint(params) or not _has_numbers(params):
         return False
-    if ref is not None and not (type(ref) is dict and ref.get("type", AGENT_TYPE) == AGENT_TYPE and _is_name(ref)):
+    if ref is not None and not (type(ref) is dict and ref.get("type", AGENTS) == AGENTS and _is_name(ref)):
         return False
     given, tools = params.get("input"), params.get("tools") or []
     if type(given) is not str and not (type(given) is list and all(map(_is_message, given))):
@@ -186,5 +186,5 @@ def _check_agent(ref: object) -> Iterator[Problem]:
         yield wrong(f"{AGENT_REF}.name", name, "a name", WRITE_AGENT)
     elif not name:
         yield Problem("is empty", key=f"{AGENT_REF}.name", hint=WRITE_AGENT)
-    if ref.get("type", AGENT_TYPE) != AGENT_TYPE:
-        yield Problem(f"is not {AGENT_TYPE}", key=f"{AGENT_REF}.type", hint=WRITE_AGENT, value=sample_of(ref["type"]))
+    if ref.get("type", AGENTS) != AGENTS:
+        yield Problem(f"is not {AGENTS}", key=f"{AGENT_REF}.type", hint=WRITE_AGENT, value=sample_of(ref["type"]))

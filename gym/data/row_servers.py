@@ -10,11 +10,11 @@ from typing import Any
 from gym.config import CatalogEntry, Instance, StackConfig, known_as
 from gym.config.instance_keys import FACTS
 from gym.data.row_workers import RowServer
+from gym.wire.server_types import AGENTS, RESOURCES
 
 NOT_SAID = ("${", "???")  # filled in by what is not here, and no row's business
 FindPython = Callable[[CatalogEntry], Path]
 LoadStack = Callable[[str], StackConfig]
-AGENTS, RESOURCES = "responses_api_agents", "resources_servers"
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from gym.labels import SERVER_PREFIX
 from gym.server.replicas import Peers
 from gym.server.rollout_client import RolloutClient
 from gym.wire.pieces import Body
+from gym.wire.server_types import AGENTS
 
 _ASK_SECONDS = 10.0
-_AGENT_TYPE = "responses_api_agents"
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -141,7 +141,7 @@ def _resources_by_agent(reply: Reply, base: str) -> dict[str, str]:
         raise InfraError(what, "is this the address of a stack? see: gym ps")
     found: dict[str, str] = {}
     for name, block in tree.items():
-        agents = block.get(_AGENT_TYPE) if isinstance(block, dict) else None
+        agents = block.get(AGENTS) if isinstance(block, dict) else None
         for fields in agents.values() if isinstance(agents, dict) else ():
             found[str(name)] = _reference(fields)
     return found

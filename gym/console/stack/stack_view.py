@@ -19,6 +19,7 @@ from gym.console.stack.usage import read_process
 from gym.files import read_document
 from gym.http.pool import HttpClient
 from gym.wire.discovery import Discovery
+from gym.wire.server_types import AGENTS
 from gym.wire.stack_names import SANDBOX_NOTES
 from gym.wire.stack_notes import REPLICAS, ReplicaNote, ReplicaNotes, SandboxNotes
 
@@ -175,7 +176,7 @@ def _calls(
             count, seconds = rest_from_outside(own_figures.calls_begun(own, ids[name]), asked, routed), own.seconds
         else:
             count, seconds = routed, router.seconds
-        if count or one["type"] == views.AGENT:
+        if count or one["type"] == AGENTS:
             found.append(_line("", name, count, seconds))
     return found
 
@@ -193,7 +194,7 @@ def _outside(
     """How many calls come from outside; and how long agents take, whom they are for."""
     if not own.seconds:
         return None
-    agents = [each["id"] for one in servers if one["type"] == views.AGENT for each in one["replicas"]]
+    agents = [each["id"] for one in servers if one["type"] == AGENTS for each in one["replicas"]]
     works = [own_figures.read_work(probes[id]) for id in agents if id in probes]
     took = own_figures.describe(own.seconds, *own_figures.histogram(own, agents, works), 0.0)
     return took | {"rate": sum(one["rate"] or 0.0 for one in calls if not one["from"])}

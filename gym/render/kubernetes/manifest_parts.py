@@ -11,6 +11,7 @@ from gym.plan.model import Plan, Service
 from gym.render.compose import MEMORY
 from gym.render.kubernetes.cluster_facts import SECRETS, USER
 from gym.wire.sandbox import parse_size
+from gym.wire.server_types import KINDS
 from gym.wire.stack_names import PORT, label_value
 
 Tree = dict[str, Any]
@@ -153,7 +154,7 @@ def disruption_budget(plan: Plan, name: str, namespace: str, part: str) -> Tree:
 
 
 def part_of(service: Service) -> str:
-    return {"responses_api_models": "model", "responses_api_agents": "agent"}.get(service.type, "resources")
+    return KINDS[service.type]
 
 
 def _cpu(cpus: float) -> str:

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from gym.labels import HEADER_ERROR
-from gym.wire.failures import FailureKind, RolloutError
+from gym.wire.failures import RolloutError
+from gym.wire.server_types import KINDS
 
-KINDS: Final[dict[str, FailureKind]] = {"responses_api_models": "model", "responses_api_agents": "agent"}
 READ_SECONDS: Final = 5.0  # seconds for a caller to finish its request
 PIECE: Final = 1 << 16
 
