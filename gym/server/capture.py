@@ -22,7 +22,7 @@ from gym.server.merged_trace import MergedTrace
 from gym.server.siblings import Siblings
 from gym.server.trace_store import CaptureLimits, RecordedCall, Trace, TraceStore, owned_by_another, trace_lost
 from gym.wire.failures import RolloutError
-from gym.wire.json_text import repair_body, write_json
+from gym.wire.json_text import parse_or, repair_body, write_json
 from gym.wire.model_calls import DIALECTS, rllm_record, tokens_of_reply
 from gym.wire.pieces import join_body
 
@@ -311,9 +311,9 @@ def _passed_on(call: Call) -> list[tuple[bytes, bytes]]:
 
 
 def _call_to_json(call_id: str, call: RecordedCall, request: bytes, reply: bytes) -> bytes:
-    parsed = _parse(reply)
+    parsed = parse_or(reply)
     tokens = tokens_of_reply(parsed) if call.status < 400 else tokens_of_reply(None)
-    known = call.status < 400 or _parse(request) is not None
+    known = call.status < 400 or parse_or(request) is not None
     head = {
         "id": call_id,
         "path": call.path,
@@ -334,13 +334,6 @@ def _call_to_json(call_id: str, call: RecordedCall, request: bytes, reply: bytes
 def _join(head: dict[str, Any], calls: list[tuple[float, bytes]]) -> bytes:
     numbered = (b'{"index":%d,' % index + text[1:] for index, (_, text) in enumerate(calls))
     return write_json(head)[:-1] + b',"calls":[' + b",".join(numbered) + b"]}"
-
-
-def _parse(text: bytes) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
 
 
 CANCELLED_REPLY: Final = write_json(

@@ -34,6 +34,14 @@ def repair_body(body: bytes) -> bytes:
     return body
 
 
+def parse_or(text: bytes | str, otherwise: Any = None) -> Any:
+    """What it says, or something else where it is no JSON."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return otherwise
+
+
 def quick_find(body: bytes, needle: bytes) -> bool | None:
     """Whether `needle` is in it; None where a long body would have to be searched.
 

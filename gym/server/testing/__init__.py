@@ -23,7 +23,7 @@ from gym.server.one_write import OneWriteProtocol
 from gym.server.prompt_server import PromptServer
 from gym.wire import items
 from gym.wire.failures import RolloutError
-from gym.wire.json_text import write_json
+from gym.wire.json_text import parse_or, write_json
 
 Rows = list[dict[str, Any]]  # what the fixture `rows` gives
 ANSWER_SECONDS = 300.0  # only what hangs takes so long, on however busy a machine
@@ -73,7 +73,7 @@ class Caller:
             if name == b"set-cookie":
                 key, _, content = value.decode("latin-1").partition(";")[0].partition("=")
                 self.cookies[key] = content
-        return Answered(reply.status, _parse(reply.body), reply)
+        return Answered(reply.status, parse_or(reply.body, reply.body), reply)
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -199,10 +199,3 @@ async def _start(server: PromptServer, listener: socket.socket) -> None:
 def _failure_message(body: Any) -> str:
     error = body.get("error") if isinstance(body, dict) else None
     return f"{error.get('kind')}: {error.get('message')}" if isinstance(error, dict) else str(body)
-
-
-def _parse(body: bytes) -> Any:
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return body

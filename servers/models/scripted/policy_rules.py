@@ -20,6 +20,7 @@ from gym.errors import ConfigError, Problem
 from gym.wire import items
 from gym.wire.failures import RolloutError
 from gym.wire.items import Item
+from gym.wire.json_text import parse_or
 
 RULE_KEYS = ("when", "call", "for_each", "in", "say", "think", "incomplete", "fail")
 WHEN_KEYS = ("user", "system", "output", "tools", "called", "after", "model")
@@ -76,7 +77,7 @@ class Conversation:
 
     @cached_property
     def parsed(self) -> list[Any]:
-        return [_parse(output) for output in self.outputs]
+        return [parse_or(output, output) for output in self.outputs]
 
     @property
     def output(self) -> str:
@@ -269,10 +270,3 @@ def _check_keys(written: Mapping[str, Any], known: tuple[str, ...]) -> None:
 
 def _text(output: Any) -> str:
     return output if isinstance(output, str) else items.item_text({"content": output})
-
-
-def _parse(output: str) -> Any:
-    try:
-        return orjson.loads(output)
-    except orjson.JSONDecodeError:
-        return output

@@ -13,6 +13,7 @@ import orjson
 from lines import LineBroken, LineLate, Message
 
 from gym.http.pool import HttpClient, Reply
+from gym.wire.json_text import parse_or
 
 CLOSE_SECONDS = 5.0
 ACCEPTED = (b"application/json", b"text/event-stream")
@@ -73,7 +74,7 @@ def _messages(reply: Reply) -> list[dict[str, Any]]:
         found = [_data(event) for event in text.split(b"\n\n")]
     else:
         found = [reply.body]
-    parsed = [_parse(one) for one in found if one.strip()]
+    parsed = [parse_or(one) for one in found if one.strip()]
     flat = [one for group in parsed for one in (group if isinstance(group, list) else [group])]
     return [one for one in flat if isinstance(one, dict)]
 
@@ -81,13 +82,6 @@ def _messages(reply: Reply) -> list[dict[str, Any]]:
 def _data(event: bytes) -> bytes:
     lines = (line for line in event.split(b"\n") if line.startswith(b"data:"))
     return b"\n".join(line[5:].removeprefix(b" ") for line in lines)
-
-
-def _parse(text: bytes) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
 
 
 def _start(reply: Reply) -> str:

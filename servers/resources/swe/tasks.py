@@ -14,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from gym.server.errors import validation_message
 from gym.wire.failures import RolloutError
+from gym.wire.json_text import parse_or
 from gym.wire.rows import Row, VerifyRequest
 from gym.wire.sandbox import HOST, Build
 
@@ -136,7 +137,7 @@ def task_of(row: BaseModel) -> Task:
 def nested(fields: Any) -> Iterator[Mapping[str, Any]]:
     """Inner ones first, so that what stands outside wins."""
     if isinstance(fields, str):
-        fields = _parse(fields)
+        fields = parse_or(fields)
     if isinstance(fields, Mapping):
         for name in NESTED:
             yield from nested(fields.get(name))
@@ -174,10 +175,3 @@ def files_with_tests(task: Task) -> tuple[str, ...]:
 def _is_test(path: str) -> bool:
     name = path.rpartition("/")[2]
     return name.startswith("test") or name.removesuffix(".py").endswith(("_test", "_tests"))
-
-
-def _parse(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
