@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, SupportsIndex
 import orjson
 
 from gym.wire.json_text import write_json
+from gym.wire.unread import reading
 
 MIN_BODY: Final = 4 * 1024  # a shorter one is parsed as fast as it is compared
 MOST_NEW: Final = 16 * 1024  # bytes: longer items may have arrays that stay unread, so that all of it is read as ever
@@ -59,16 +60,6 @@ class GrownInput(list[Any]):
         return list, (list(self),)
 
 
-def _reading(name: str) -> Any:
-    method = getattr(list, name)
-
-    def read_first(self: GrownInput, *args: Any, **kwargs: Any) -> Any:
-        self.read()
-        return method(self, *args, **kwargs)
-
-    return read_first
-
-
 for _name in (
     *("__add__", "__contains__", "__delitem__", "__eq__", "__iadd__", "__mul__", "__ne__", "__repr__", "__reversed__"),
     *(
@@ -86,7 +77,7 @@ for _name in (
         "sort",
     ),
 ):
-    setattr(GrownInput, _name, _reading(_name))
+    setattr(GrownInput, _name, reading(getattr(list, _name)))
 
 
 class _Kept(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -72,11 +72,10 @@ class UnreadItem(dict[str, Any]):
         return dict, (dict(self),)
 
 
-def _reading(name: str) -> Any:
-    """The method of dict, of an item that has been read."""
-    method = getattr(dict, name)
+def reading(method: Callable[..., Any]) -> Any:
+    """The method of a dict or a list, of what has been read."""
 
-    def read_first(self: UnreadItem, *args: Any, **kwargs: Any) -> Any:
+    def read_first(self: Any, *args: Any, **kwargs: Any) -> Any:
         self.read()
         return method(self, *args, **kwargs)
 
@@ -87,7 +86,7 @@ for _name in (
     *("__setitem__", "__delitem__", "__eq__", "__ne__", "__or__", "__ror__", "__ior__", "__repr__"),
     *("clear", "copy", "items", "pop", "popitem", "setdefault", "update", "values"),
 ):
-    setattr(UnreadItem, _name, _reading(_name))
+    setattr(UnreadItem, _name, reading(getattr(dict, _name)))
 
 
 class CutBody(NamedTuple):
