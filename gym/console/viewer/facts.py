@@ -60,9 +60,9 @@ def read_facts(raw: bytes, *, failed: bool) -> Facts:
     row, _ = parse_line(raw)
     if row is None:
         return Facts(kind=MALFORMED)
-    stamp = _mapping(row.get(STAMP))
-    response = _mapping(row.get("response"))
-    usage = _mapping(response.get("usage"))
+    stamp = mapping(row.get(STAMP))
+    response = mapping(row.get("response"))
+    usage = mapping(response.get("usage"))
     steps, tools = _actions(response.get("output"))
     return Facts(
         agent=_agent(row, stamp),
@@ -79,11 +79,11 @@ def read_facts(raw: bytes, *, failed: bool) -> Facts:
         began=_number(stamp.get("started")),
         tools=tools,
         digest=_digest(stamp.get("key")),
-        truncated=response.get("status") == "incomplete" or bool(_mapping(response.get("incomplete_details"))),
+        truncated=response.get("status") == "incomplete" or bool(mapping(response.get("incomplete_details"))),
         breaks=bool(stamp.get(BREAK)) if stamp else find_break(response.get("output")) is not None,
         title=read_title(row),
         components={} if failed else dict(_components(row)),
-        hops=_numbers(_mapping(stamp.get("hops"))),
+        hops=_numbers(mapping(stamp.get("hops"))),
     )
 
 
@@ -114,7 +114,7 @@ def _refuse(constant: str) -> None:
 
 def read_title(row: Mapping[str, Any]) -> str:
     """What was asked last, or how it failed, on one line."""
-    params = _mapping(row.get(PARAMS))
+    params = mapping(row.get(PARAMS))
     asked = [
         items.item_text(item, " ") for item in items.input_items(params.get("input")) if items.is_message(item, "user")
     ]
@@ -125,7 +125,7 @@ def read_title(row: Mapping[str, Any]) -> str:
 
 
 def _agent(row: Mapping[str, Any], stamp: Mapping[str, Any]) -> str:
-    name = _mapping(row.get(AGENT_REF)).get("name") or stamp.get("agent") or ""
+    name = mapping(row.get(AGENT_REF)).get("name") or stamp.get("agent") or ""
     return str(name)[:_LONGEST_NAME]
 
 
@@ -173,7 +173,7 @@ def _digest(key: object) -> int:
         return 0
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 

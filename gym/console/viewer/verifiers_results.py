@@ -9,7 +9,7 @@ from typing import Any
 
 from gym.collect.run_replies import FAILURE_CLASS, STAMP
 from gym.console.viewer.chat_logs import asked_items, make_row, message_items
-from gym.console.viewer.facts import parse_line
+from gym.console.viewer.facts import mapping, parse_line
 from gym.data.row_parsing import AGENT_REF, PARAMS
 from gym.files import read_object
 
@@ -43,7 +43,7 @@ def read_results(path: Path) -> Iterator[dict[str, Any]]:
 def _read_row(row: Mapping[str, Any], task: int, repeat: int, about: Mapping[str, Any]) -> dict[str, Any]:
     completion = row.get("completion")
     said = [{"role": "assistant", "content": completion}] if isinstance(completion, str) else completion or []
-    usage = _mapping(row.get("token_usage"))
+    usage = mapping(row.get("token_usage"))
     counts = {name: int(usage[key]) for name, key in _USAGE.items() if isinstance(usage.get(key), (int, float))}
     counts |= {"total_tokens": sum(counts.values())} if len(counts) == len(_USAGE) else {}
     response = {
@@ -60,14 +60,14 @@ def _read_row(row: Mapping[str, Any], task: int, repeat: int, about: Mapping[str
         found |= {FAILURE_CLASS: _error_name(row["error"]), "message": str(row["error"])[:10_000]}
     else:
         found["reward"] = row.get("reward")
-    metrics = _mapping(row.get("metrics"))
+    metrics = mapping(row.get("metrics"))
     added = {name: value for name, value in row.items() if name not in _TAKEN and name not in metrics}
     return {**found, **metrics, **added, STAMP: _stamp(row.get("timing"))}
 
 
 def _stamp(timing: Any) -> dict[str, Any]:
     """Seconds in newer files, milliseconds in older ones."""
-    timing = _mapping(timing)
+    timing = mapping(timing)
     milliseconds = timing.get("total_ms")
     seconds = timing.get("total", milliseconds / 1000 if isinstance(milliseconds, (int, float)) else None)
     found = {"seconds": seconds, "started": timing.get("start_time")}
@@ -77,7 +77,3 @@ def _stamp(timing: Any) -> dict[str, Any]:
 def _error_name(error: Any) -> str:
     name = error.get("error") or error.get("type") if isinstance(error, dict) else ""
     return str(name or "error")[:100]
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gym.collect.run_replies import FAILURE_CLASS, STAMP
 from gym.console.viewer.chat_logs import make_row, split_chat
-from gym.console.viewer.facts import parse_line
+from gym.console.viewer.facts import mapping, parse_line
 from gym.data.row_parsing import AGENT_REF, PARAMS
 
 MAX_MESSAGE: Final = 10_000  # characters of an error
@@ -30,16 +30,16 @@ def read_traces(path: Path) -> Iterator[Json]:
             episode, _ = parse_line(line)
             if episode is None:
                 continue
-            about = _mapping(episode.get("task"))
+            about = mapping(episode.get("task"))
             task = tasks.setdefault(str(about.get("key") or _data(about).get("idx")), len(tasks))
             for trace in _list(episode.get("traces")) or [{"task": about, "errors": episode.get("errors")}]:
-                agent = _agent(trace, _mapping(episode.get("env")))
+                agent = _agent(trace, mapping(episode.get("env")))
                 yield _read_trace(trace, task, repeats[task, agent], agent)
                 repeats[task, agent] += 1
 
 
 def _read_trace(trace: Json, task: int, repeat: int, agent: str) -> Json:
-    calls, data = _list(trace.get("calls")), _data(_mapping(trace.get("task")))
+    calls, data = _list(trace.get("calls")), _data(mapping(trace.get("task")))
     asked, output = split_chat(_conversation(_list(trace.get("nodes"))))
     cut = any(one.get("finish_reason") == "length" for one in calls)
     response = {
@@ -52,12 +52,12 @@ def _read_trace(trace: Json, task: int, repeat: int, agent: str) -> Json:
     row = make_row(task, repeat, asked or split_chat(_prompt(data))[0], response)
     response.pop("tools", None)
     words = {name: value for name, value in data.items() if isinstance(value, str) and name != "prompt"}
-    return {**words, **row, AGENT_REF: {"name": agent}, **_result(trace), STAMP: _stamp(_mapping(trace.get("timing")))}
+    return {**words, **row, AGENT_REF: {"name": agent}, **_result(trace), STAMP: _stamp(mapping(trace.get("timing")))}
 
 
 def _result(trace: Json) -> Json:
     """The weighted sum of its rewards. What was not scored because of an error is a failure and no reward."""
-    rewards = {name: one for name, one in _mapping(trace.get("rewards")).items() if isinstance(one, dict)}
+    rewards = {name: one for name, one in mapping(trace.get("rewards")).items() if isinstance(one, dict)}
     scores = {name: one["score"] for name, one in rewards.items() if isinstance(one.get("score"), (int, float))}
     errors = _list(trace.get("errors"))
     if errors and not scores:
@@ -66,7 +66,7 @@ def _result(trace: Json) -> Json:
             FAILURE_CLASS: str(last.get("type") or "error")[:100],
             "message": str(last.get("message"))[:MAX_MESSAGE],
         }
-    metrics = {name: one for name, one in _mapping(trace.get("metrics")).items() if isinstance(one, (int, float))}
+    metrics = {name: one for name, one in mapping(trace.get("metrics")).items() if isinstance(one, (int, float))}
     found: Json = {**metrics, "scores": scores, "stop_condition": trace.get("stop_condition")}
     if scores:
         found["reward"] = float(sum(score * _weight(rewards[name]) for name, score in scores.items()))
@@ -78,7 +78,7 @@ def _conversation(nodes: list[Json]) -> list[Json]:
     found: list[Json] = []
     at: Any = len(nodes) - 1
     while isinstance(at, int) and 0 <= at < len(nodes):
-        found.append(_mapping(nodes[at].get("message")))
+        found.append(mapping(nodes[at].get("message")))
         before = nodes[at].get("parent")
         at = before if isinstance(before, int) and before < at else None
     return found[::-1]
@@ -90,7 +90,7 @@ def _prompt(data: Json) -> list[Json]:
 
 
 def _usage(trace: Json) -> Json:
-    usages = [_mapping(one.get("usage")) for one in _list(trace.get("calls"))]
+    usages = [mapping(one.get("usage")) for one in _list(trace.get("calls"))]
     names = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
     counts = {name: sum(int(one.get(key) or 0) for one in usages) for name, key in names.items()}
     total = sum(counts.values())
@@ -109,7 +109,7 @@ def _stamp(timing: Json) -> Json:
 
 def _agent(trace: Json, env: Json) -> str:
     """The environment's name; where several agents play in it, theirs behind it."""
-    name, agent = str(env.get("id") or "verifiers"), str(_mapping(trace.get("agent")).get("name") or "agent")
+    name, agent = str(env.get("id") or "verifiers"), str(mapping(trace.get("agent")).get("name") or "agent")
     return name if agent == "agent" else f"{name}.{agent}"
 
 
@@ -119,11 +119,7 @@ def _weight(reward: Json) -> float:
 
 
 def _data(task: Json) -> Json:
-    return _mapping(task.get("data"))
-
-
-def _mapping(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
+    return mapping(task.get("data"))
 
 
 def _list(value: Any) -> list[Json]:
