@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -50,9 +50,14 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 def _is_never_the_policy(error: BaseException) -> bool:
     """A client that lost patience with a slow model, too: its name is known, its package may not be installed."""
+    return is_caused_by(error, CLIENT_GAVE_UP)
+
+
+def is_caused_by(error: BaseException, names: Collection[str]) -> bool:
+    """By what no policy can cause, or by a class of that name."""
     now: BaseException | None = error
     while now is not None:
-        if isinstance(now, NEVER_THE_POLICY) or any(one.__name__ in CLIENT_GAVE_UP for one in type(now).__mro__):
+        if isinstance(now, NEVER_THE_POLICY) or any(one.__name__ in names for one in type(now).__mro__):
             return True
         now = now.__cause__
     return False

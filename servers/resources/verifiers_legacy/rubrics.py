@@ -14,10 +14,10 @@ from typing import Any, Final
 import verifiers as vf
 
 from gym.server.adapters.cpu_limit import CpuLimit, CpuLimitReached
+from gym.server.adapters.play_faults import is_caused_by
 
 RAISED: ContextVar[dict[str, Exception] | None] = ContextVar("raised", default=None)
 CPU_SECONDS: Final = 1.0
-NEVER_THE_ANSWER: Final = (OSError, MemoryError, ImportError, NotImplementedError)
 CLIENT_GAVE_UP: Final = frozenset(("APIError", "TransportError"))  # of openai; httpx: a judge's model, say
 
 
@@ -74,9 +74,4 @@ def watched(function: Callable[..., Any], weight: float) -> Callable[..., Any]:
 
 
 def is_never_the_answer(error: BaseException) -> bool:
-    now: BaseException | None = error
-    while now is not None:
-        if isinstance(now, NEVER_THE_ANSWER) or any(one.__name__ in CLIENT_GAVE_UP for one in type(now).__mro__):
-            return True
-        now = now.__cause__
-    return False
+    return is_caused_by(error, CLIENT_GAVE_UP)
