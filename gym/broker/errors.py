@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import NoReturn
 
 from gym.errors import InfraError
 from gym.wire.failures import RolloutError
@@ -77,3 +78,13 @@ def forget_frames(error: BaseException | None) -> None:
     """Drops the tracebacks of an error that is stored: they hold bodies and buffers of functions it came through."""
     while error is not None and error.__traceback__ is not None:  # some are their own cause
         error.__traceback__, error = None, error.__cause__ or error.__context__
+
+
+def refuse(what: str, instead: str) -> NoReturn:
+    """A spec that a provider cannot fulfil."""
+    raise RolloutError("row", f"{what}. {instead}", retryable=False, status=422)
+
+
+def reason_of(error: BaseException) -> str:
+    """Why no answer came."""
+    return "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__

@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 import orjson
 
+from gym.broker.errors import reason_of
 from gym.broker.providers.docker.hijack import Attached
 from gym.engine import FAR, engine_host
 from gym.errors import InfraError, UserError
@@ -143,7 +144,7 @@ class EngineClient:
                 attached = await Attached.dial(self._dial, self._address, head + body)
                 status, words = await attached.answered()
         except (OSError, EOFError, TimeoutError) as error:
-            raise EngineSilent(f"The container engine did not {doing}: {_reason(error)}", START_IT) from error
+            raise EngineSilent(f"The container engine did not {doing}: {reason_of(error)}", START_IT) from error
         if status not in (101, 200):
             attached.close()
             raise EngineRefused(status, _words(words), doing)
@@ -169,7 +170,7 @@ class EngineClient:
             async with asyncio.timeout(CONNECT_SECONDS):
                 transport, protocol = await self._dial.open(lambda: asyncio.StreamReaderProtocol(reader), self._address)
         except (OSError, TimeoutError) as error:
-            raise EngineSilent(f"The container engine did not {doing}: {_reason(error)}", START_IT) from error
+            raise EngineSilent(f"The container engine did not {doing}: {reason_of(error)}", START_IT) from error
         keep_transport_alive(transport)
         return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
 
@@ -212,10 +213,6 @@ def _words(body: bytes) -> str:
         return str(orjson.loads(body)["message"])
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return body[:2000].decode("utf-8", "replace").strip() or "it said nothing"
-
-
-def _reason(error: BaseException) -> str:
-    return "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
 
 
 def _plain(value: str | int | bool | float) -> str:

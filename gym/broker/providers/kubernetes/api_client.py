@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 
 import orjson
 
+from gym.broker.errors import reason_of
 from gym.broker.providers.kubernetes.attach_stream import AttachStream
 from gym.errors import InfraError, UserError
 from gym.http.dial import Endpoint, parse_url
@@ -148,7 +149,7 @@ class ApiClient:
                 stream = await AttachStream.open(self._dial, address, b"Bearer " + self._token())
                 status, body = await stream.answered()
         except (OSError, EOFError) as error:  # TimeoutError is one
-            raise ApiSilent(f"The Kubernetes API did not {doing}: {_reason(error)}", LOOK) from error
+            raise ApiSilent(f"The Kubernetes API did not {doing}: {reason_of(error)}", LOOK) from error
         if status != 101:
             stream.close()
             raise _refused(status, body, doing)
@@ -159,7 +160,7 @@ class ApiClient:
         try:
             reply: Reply = await self._pool.request(method, url, body=body, headers=headers, timeout=CALL_SECONDS)
         except OSError as error:  # TimeoutError and NotSent are among them
-            raise ApiSilent(f"The Kubernetes API did not {doing}: {_reason(error)}", LOOK) from error
+            raise ApiSilent(f"The Kubernetes API did not {doing}: {reason_of(error)}", LOOK) from error
         if reply.status in (429, 500, 502, 503, 504):
             raise PutOff(reply, doing)
         if reply.status >= 400:
@@ -176,7 +177,7 @@ class ApiClient:
             async with asyncio.timeout(CONNECT_SECONDS):
                 transport, protocol = await self._dial.open(lambda: asyncio.StreamReaderProtocol(reader), address)
         except OSError as error:
-            raise ApiSilent(f"The Kubernetes API did not {doing}: {_reason(error)}", LOOK) from error
+            raise ApiSilent(f"The Kubernetes API did not {doing}: {reason_of(error)}", LOOK) from error
         keep_transport_alive(transport)
         return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
 
@@ -224,7 +225,3 @@ def _next_step(status: int, words: str) -> str:
     if status == 403 and "cannot" in words:
         return "Its Role does not allow it: kubectl apply -k on the rendered folder again"
     return ""
-
-
-def _reason(error: BaseException) -> str:
-    return "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from gym import labels
 from gym.broker.channel.channel import PipeChannel, open_channel
+from gym.broker.errors import refuse
 from gym.broker.helper import FOLDER
 from gym.broker.provider import Abilities, EgressGate, EgressSettings, Progress, Tags
 from gym.broker.providers.kubernetes.api_client import ACCOUNT, ApiClient, ApiRefused, ApiSilent, PutOff, read_cluster
@@ -113,7 +114,7 @@ class Kubernetes:
         return spec.image
 
     async def make_image(self, build: Build, progress: Progress | None = None) -> str:
-        _refuse("`build`: the provider `kubernetes` builds no images", "Push one to a registry, and name it.")
+        refuse("`build`: the provider `kubernetes` builds no images", "Push one to a registry, and name it.")
 
     async def create(self, spec: SandboxSpec, tags: Tags) -> KubernetesSandbox:
         self._check(spec)
@@ -239,13 +240,13 @@ class Kubernetes:
 
     def _check(self, spec: SandboxSpec) -> None:
         if spec.build is not None:
-            _refuse("`build`: the provider `kubernetes` builds no images", "Push one to a registry, and name it.")
+            refuse("`build`: the provider `kubernetes` builds no images", "Push one to a registry, and name it.")
         wanted = {phase.access for phase in phases_of(spec.network)}
         if missing := wanted - set(self.abilities.networks):
             offered = ", ".join(self.abilities.networks)
-            _refuse(f"`network: {min(missing)}`: the provider `kubernetes` offers {offered}", "Ask for one of them.")
+            refuse(f"`network: {min(missing)}`: the provider `kubernetes` offers {offered}", "Ask for one of them.")
         if len(wanted) > 1 and "internet" in wanted:
-            _refuse(
+            refuse(
                 "`network.setup`: a pod that began with the internet keeps it",
                 "Leave `setup` out, or let it `allow` the hosts that it needs.",
             )
@@ -255,7 +256,3 @@ def _is_unwanted(pod: Pod, stack: str, keep: frozenset[str]) -> bool:
     metadata = pod["metadata"]
     found: dict[str, str] = metadata.get("labels") or {}
     return found.get(labels.STACK) == label_value(stack) and found.get(labels.SANDBOX) not in keep
-
-
-def _refuse(what: str, instead: str) -> NoReturn:
-    raise RolloutError("row", f"{what}. {instead}", retryable=False, status=422)

@@ -6,13 +6,13 @@ import re
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Final, NamedTuple, NoReturn, Protocol
+from typing import Final, NamedTuple, Protocol
 
+from gym.broker.errors import refuse
 from gym.broker.provider import Abilities
 from gym.broker.providers.local.devices import make_devices, show_devices
 from gym.broker.providers.local.records import SandboxFolder
 from gym.sandbox.science import SCIENCE
-from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Access, SandboxSpec
 
 WORKDIR: Final = "/workspace"
@@ -73,10 +73,6 @@ class Isolation(Protocol):
     ) -> Command:
         """`python` is the folder of the environment whose interpreter is found first."""
         ...
-
-
-def refuse(what: str, instead: str) -> NoReturn:
-    raise RolloutError("row", f"{what}. {instead}", retryable=False, status=422)
 
 
 class NoIsolation:

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Final, Literal, NoReturn
 
 from gym.broker.channel.channel import open_channel
+from gym.broker.errors import refuse
 from gym.broker.helper import find_helper
 from gym.broker.provider import Abilities, EgressGate, Progress, Tags
 from gym.broker.providers.local import records
-from gym.broker.providers.local.bwrap import PATH, BubblewrapIsolation, Isolation, NoIsolation, refuse, show_system
+from gym.broker.providers.local.bwrap import PATH, BubblewrapIsolation, Isolation, NoIsolation, show_system
 from gym.broker.providers.local.cgroup import CgroupRoots, ControlGroup, find_cgroup_roots, find_group, make_group
 from gym.broker.providers.local.devices import needs_devices
 from gym.broker.providers.local.local_sandbox import LocalSandbox, copy_tree

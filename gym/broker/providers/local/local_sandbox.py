@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Protocol
 
 from gym.broker.channel.channel import PipeChannel
+from gym.broker.errors import refuse
 from gym.broker.provider import EgressGate, Tags
-from gym.broker.providers.local.bwrap import refuse
 from gym.broker.providers.local.cgroup import ControlGroup
 from gym.broker.providers.local.records import (
     SandboxFolder,
