@@ -49,12 +49,12 @@ def _with_others(plan: Plan, observed: Observed, changes: Iterable[Change]) -> l
         for one in members
     }
     return [
-        _with_reason(one, _why_by_others(beside.get(one.service, frozenset()), observed, one.service, replaced))
+        with_reason(one, _why_by_others(beside.get(one.service, frozenset()), observed, one.service, replaced))
         for one in own
     ]
 
 
-def _with_reason(change: Change, why: str) -> Change:
+def with_reason(change: Change, why: str) -> Change:
     if not why or change.action not in ("keep", "scale"):
         return change
     return Change(action="replace", service=change.service, why=f"{why}, {change.why}" if change.why else why)

@@ -11,6 +11,7 @@ import yaml
 from gym.config import redact
 from gym.errors import Problem, UserError
 from gym.plan.model import Action, Change, Plan
+from gym.plan.plan_diff import with_reason
 from gym.render.compose_shared import shared_names
 from gym.render.override_file import OWN
 from gym.wire.stack_names import service_name
@@ -175,12 +176,10 @@ def tell_stale(changes: Iterable[Change], stale: Collection[str], overrides: Ite
     """Adds the reason to each `stale` instance: a change in `overrides`, else a new image. The other changes in
     `overrides`, those of no instance, follow as they are."""
     by_service = {one.service: one for one in overrides}
-    listed = [_with_reason(one, one.service in stale, by_service.pop(one.service, None)) for one in changes]
+    listed = [_with_override(one, one.service in stale, by_service.pop(one.service, None)) for one in changes]
     return (*listed, *by_service.values())
 
 
-def _with_reason(change: Change, stale: bool, override: Change | None) -> Change:
-    if not stale or change.action not in ("keep", "scale"):
-        return change
+def _with_override(change: Change, stale: bool, override: Change | None) -> Change:
     first = override.why if override else "its image changed, or what Compose makes of an override file"
-    return Change(action="replace", service=change.service, why=f"{first}, {change.why}" if change.why else first)
+    return with_reason(change, first if stale else "")
