@@ -12,10 +12,9 @@ import shlex
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from gym.broker.bounded_output import BoundedOutput
 from gym.broker.errors import Busy, Lost, RequestRefused, Unknown
 from gym.broker.provider import Channel, Process
-from gym.wire.sandbox import ExecRequest, ExecResult
+from gym.wire.sandbox import ExecRequest, ExecResult, Output
 
 MAX_SHELLS = 32  # of one sandbox
 GRACE_SECONDS = 3.0  # for a shell to come back after its command was killed
@@ -205,3 +204,33 @@ async def _kill_command(entry: ShellHost, shell: ShellSession) -> None:
     channel = await entry.channel_for(shell.user)
     argv = ("/bin/sh", "-c", KILL_CHILDREN, "kill", str(shell.pid))
     await channel.exec(ExecRequest(argv=argv, timeout=10.0))
+
+
+class BoundedOutput:
+    """The head and the tail of a stream within a bound, and how much of its middle is gone."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._half = max(max_bytes // 2, 1)
+        self._head = bytearray()
+        self._tail = bytearray()  # not pieces: of a byte each they would take fifty times as much
+        self.dropped = 0
+
+    def add(self, data: bytes) -> None:
+        room = self._half - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if not data:
+            return
+        self._tail += data
+        if len(self._tail) > 2 * self._half:
+            self._trim()
+
+    def output(self) -> Output:
+        self._trim()
+        return Output(head=bytes(self._head), tail=bytes(self._tail), dropped=self.dropped)
+
+    def _trim(self) -> None:
+        over = max(len(self._tail) - self._half, 0)
+        del self._tail[:over]
+        self.dropped += over

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from gym.broker.bounded_output import BoundedOutput
 from gym.broker.channel import frames
 from gym.broker.channel.channel import PipeChannel, open_channel
 from gym.broker.errors import RequestRefused
@@ -22,6 +21,7 @@ from gym.broker.providers.docker.hijack import FRAME, Attached
 from gym.broker.providers.upgraded_pipe import KEPT_WORDS
 from gym.broker.routes.command_routes import UnsentOutput
 from gym.broker.routes.terminal_routes import UNREAD, TerminalOutput
+from gym.broker.shells import BoundedOutput
 from gym.broker.tar import BLOCK, TarReader, read_entries
 from gym.http.websocket import BINARY, WebSocketProtocol, encode
 from gym.sandbox.relay import DATA, HEAD, MAX_WAITING, OPEN, RESET, Relay, RelayConnection

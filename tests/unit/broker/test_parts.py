@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 from gym.broker import idempotency as once_module
 from gym.broker.audit_log import Audit
 from gym.broker.background import BackgroundTasks
-from gym.broker.bounded_output import BoundedOutput
 from gym.broker.config import ENV_FILE, authenticate, read_config
 from gym.broker.errors import Busy, Conflict, RequestRefused, engine_failure
 from gym.broker.idempotency import IdempotentRequests
 from gym.broker.image_pulls import image_failure
 from gym.broker.jobs import OutputCursor
 from gym.broker.leases import Leases
-from gym.broker.shells import MarkReader
+from gym.broker.shells import BoundedOutput, MarkReader
 from gym.errors import UserError
 from gym.http.websocket import (
     BINARY,
