@@ -1,7 +1,9 @@
-"""What a file is by its first bytes: a packed one, or one of columns, is named before it is taken for rows."""
+"""What a file is by its first bytes: a packed one, a table or a list is named before it is taken for rows."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Collection, Iterable
 from contextlib import ExitStack
 from io import BufferedReader
@@ -27,14 +29,17 @@ PACKED: Final = (
     *UNPACKED,
     Kind("bzip2", (".bz2",), b"BZh", "bunzip2 -k"),
     Kind("xz", (".xz",), b"\xfd7zXZ\x00", "unxz -k"),
+    Kind("zip", (".zip",), b"PK\x03\x04", "unzip"),
 )
 ALL: Final = (
     *PACKED,
-    Kind("zip", (".zip",), b"PK\x03\x04", "unzip"),
     Kind("parquet", (".parquet",), b"PAR1"),
     Kind("arrow", (".arrow",), b"ARROW1\x00\x00"),
+    Kind("arrow", (".arrow",), b"\xff\xff\xff\xff"),  # a stream, as `datasets` keeps it
 )
+TEXT_TABLES: Final = (".csv", ".tsv")
 LONGEST_MAGIC: Final = 8
+_LIST: Final = re.compile(rb"(\xef\xbb\xbf)?\s*\[\s*[{\n]")  # of objects, or written over several lines
 
 
 def named_kind(file: str, kinds: Iterable[Kind] = UNPACKED) -> Kind | None:
@@ -51,6 +56,10 @@ def check_lines(file: str, head: bytes, *, unpacked: Collection[Kind] = UNPACKED
     """`head` is how a file begins that is read as lines; `unpacked` are the kinds that are read under their names."""
     kind = next((one for one in ALL if head.startswith(one.magic)), None)
     if kind is None:
+        if _LIST.match(head):
+            raise _no_lines(file, "a list in JSON")
+        if head and file.lower().endswith(TEXT_TABLES) and not head.lstrip().startswith(b"{"):
+            raise _no_lines(file, "a table")
         return
     if kind in unpacked:
         raise UserError(
@@ -59,11 +68,12 @@ def check_lines(file: str, head: bytes, *, unpacked: Collection[Kind] = UNPACKED
         )
     if kind.unpack:
         raise UserError(f"{file} is packed by {kind.name}, which is not read here", f"{kind.unpack} {file}")
-    load = f'datasets.load_dataset("{kind.name}", data_files="{file}", split="train")'
-    raise UserError(
-        f"{file} is a file of {kind.name}; rows are read from JSON lines",
-        f'in Python: {load}.to_json("rows.jsonl")',
-    )
+    raise _no_lines(file, f"a file of {kind.name}")
+
+
+def _no_lines(file: str, what: str) -> UserError:
+    given = shlex.quote(file) if file != "standard input" else "FILE"
+    return UserError(f"{file} is {what}; rows are read from JSON lines", f"gym data from {given} -o rows.jsonl")
 
 
 def open_lines(path: Path, buffering: int, *, unpacked: Collection[Kind] = UNPACKED) -> BinaryIO:

@@ -12,6 +12,9 @@ from typing import BinaryIO
 from gym.data.file_kinds import PACKED, packed_suffix
 from gym.errors import UserError
 
+_LINES = (".jsonl", ".json")
+_TABLES = (".parquet", ".arrow", ".csv", ".tsv")
+
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
@@ -75,10 +78,19 @@ def refuse_other_form(path: Path, *, table: bool = False) -> None:
     name = path.name.lower()
     if packed := packed_suffix(name, PACKED):
         raise UserError(f"{path}: the file is written unpacked", f"give a name without {packed}, pack it afterwards")
-    if table and name.endswith((".jsonl", ".json")):
-        raise UserError(f"{path}: the file is a Parquet table, not JSON", "give a name that ends with .parquet")
-    if not table and name.endswith(".parquet"):
-        raise UserError(f"{path}: the file is JSON lines, not a Parquet table", "give a name that ends with .jsonl")
+    if table and name.endswith((*_LINES, *_TABLES[1:])):
+        kind = "JSON" if name.endswith(_LINES) else name.rpartition(".")[2]
+        raise UserError(f"{path}: the file is a Parquet table, not {kind}", "give a name that ends with .parquet")
+    if not table and name.endswith(_TABLES):
+        kind = "a Parquet table" if name.endswith(".parquet") else name.rpartition(".")[2]
+        raise UserError(f"{path}: the file is JSON lines, not {kind}", "give a name that ends with .jsonl")
+
+
+def refuse_file_name(folder: Path) -> None:
+    """Of a folder that is made where there is none: a file's name says that a file was meant."""
+    end = folder.suffix.lower()
+    if (packed_suffix(end, PACKED) or end in (*_LINES, *_TABLES)) and not folder.is_dir():
+        raise UserError(f"{folder}: several files are written, into a folder", f"give a name without {folder.suffix}")
 
 
 def _lock(file: BinaryIO, path: Path) -> None:

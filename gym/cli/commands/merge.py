@@ -11,6 +11,7 @@ from gym.cli import console
 from gym.cli.study_options import show_facts
 from gym.collect.study.merged import Merged
 from gym.collect.study.shards import merge_shards
+from gym.data.whole_files import refuse_other_form
 
 Output = Annotated[Path, typer.Argument(metavar="OUT.jsonl", help="The collection to make.")]
 Shards = Annotated[list[Path], typer.Argument(metavar="IN.jsonl...", help="What gym rollouts wrote, part by part.")]
@@ -19,6 +20,7 @@ Partial = Annotated[bool, typer.Option("--partial", help="Even if shards or roll
 
 def command(output: Output, shards: Shards, partial: Partial = False) -> int:
     """Join shards, or a queue's parts: gym merge all.jsonl part-*.jsonl."""
+    refuse_other_form(output)
     with console.busy(f"joining {len(shards)} files"):
         merged = merge_shards(output, shards, partial=partial)
     show_facts(

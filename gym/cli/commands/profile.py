@@ -13,6 +13,7 @@ from gym.cli.options import AsJson
 from gym.cli.study_options import InputsFile, Rollouts, show_facts, show_some
 from gym.collect.study.difficulty import Borders, Profile, TaskRate, profile_rollouts
 from gym.collect.study.recorded import find_rollouts, open_inputs
+from gym.data.whole_files import refuse_other_form
 from gym.errors import UserError
 
 Easy = Annotated[float, typer.Option("--too-easy", metavar="MEAN", help="A task's mean reward from here on.")]
@@ -37,6 +38,8 @@ def command(
     """Show how hard each task was; keep those between: gym profile X --keep-between 0.1 0.9 -o new.jsonl."""
     if (keep_between is None) != (output is None):
         raise UserError("--keep-between and -o go together.", "gym profile X.jsonl --keep-between 0.1 0.9 -o new.jsonl")
+    if output:
+        refuse_other_form(output)
     paths = find_rollouts(rollouts)
     with open_inputs(inputs or paths.materialized) as asked:
         profile = profile_rollouts(

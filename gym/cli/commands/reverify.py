@@ -22,6 +22,7 @@ from gym.cli.study_options import (
 from gym.collect.study.recorded import find_rollouts, open_inputs
 from gym.collect.study.reverification import reverify_rollouts
 from gym.collect.study.verifiers import run_in_loop
+from gym.data.whole_files import refuse_other_form
 
 Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="The rollouts as verified now.")]
 Force = Annotated[bool, typer.Option("--force", help="Even where a verifier may need the session of its rollout.")]
@@ -40,6 +41,8 @@ def command(
     stack: StackName = DEFAULT_STACK,
 ) -> int:
     """Re-run the verifiers of a collection; exit code 1 when any reward differs."""
+    if output:
+        refuse_other_form(output)
     paths = find_rollouts(rollouts)
     options = rerun_options(stack, url, token_file, concurrency, timeout)
     with open_inputs(inputs or paths.materialized) as asked, count_up("verified:") as on_progress:

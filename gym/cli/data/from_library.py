@@ -1,4 +1,4 @@
-"""`gym data from`: rows of a library's tasks, made by the environment that has it."""
+"""`gym data from`: rows of a library's tasks, made by the environment that has it, or of a table on this machine."""
 
 from __future__ import annotations
 
@@ -13,12 +13,19 @@ from gym.cli.data import grow
 from gym.cli.data.common import Seed
 from gym.cli.server_python import cached_python
 from gym.config import search_roots
+from gym.data.line_source import expand_inputs, read_lines
 from gym.data.row_generator import ask_ability
+from gym.data.row_parsing import PARAMS, parse_object
+from gym.data.table_files import is_table_name, tables_to_rows
+from gym.data.whole_files import refuse_inputs, refuse_other_form
 from gym.errors import UserError
 
-Library = Annotated[str, typer.Argument(metavar="LIB", help="The environment that has the library: `gymnasium`.")]
+Library = Annotated[
+    str, typer.Argument(metavar="LIB|FILE", help="The environment that has the library: `gymnasium`; or a file.")
+]
 Tasks = Annotated[
-    list[str] | None, typer.Argument(metavar="[TASK...]", help="Of these tasks alone; of `harbor`, folders.")
+    list[str] | None,
+    typer.Argument(metavar="[TASK...]", help="Of these tasks alone; of `harbor`, folders; more files."),
 ]
 Rows = Annotated[
     int | None, typer.Option("--rows", "--count", "-n", metavar="N", min=1, help="Default: 100, or all folders.")
@@ -36,7 +43,16 @@ def command(
     output: grow.Output = None,
     list_tasks: ListTasks = False,
 ) -> int:
-    """Make rows of a library's tasks: gym data from gymnasium FrozenLake-v1 Taxi-v4 --rows 500 -o games.jsonl."""
+    """Make rows of a library's tasks, or of a file of parquet, arrow, CSV or a JSON list.
+
+    gym data from gymnasium FrozenLake-v1 Taxi-v4 --rows 500 -o games.jsonl; gym data from train.parquet -o rows.jsonl
+    """
+    if output is not None:
+        refuse_other_form(output)
+    if is_table_name(library) or Path(library).is_file():
+        if rows or seed or difficulty or split != "train" or list_tasks:
+            raise UserError("Of a file all rows are made", f"gym data from {library} -o FILE; then gym data sample")
+        return _of_tables([library, *(tasks or [])], output)
     entry = grow.find_maker(library, search_roots(Path.cwd(), os.environ))
     with console.busy(f"{library}: its environment"):
         ability = ask_ability(cached_python(entry), entry.directory)
@@ -52,6 +68,24 @@ def command(
         raise UserError("Into which file?", f"gym data from {library} ... -o FILE")
     more = [word for one in wanted for word in ("--task", one)]
     return grow.command(library, more + own, rows or 100, seed, difficulty, split, output)
+
+
+def _of_tables(words: list[str], output: Path | None) -> int:
+    """Rows as the files have them; what their columns mean only the user knows."""
+    if output is None:
+        raise UserError("Into which file?", f"gym data from {' '.join(words)} -o FILE")
+    files = expand_inputs(words)
+    refuse_inputs([output], files)
+    with console.busy(f"reading {', '.join(files)}"):
+        written = tables_to_rows(files, output)
+    if written.not_finite:
+        what = f"numbers that are NaN or infinite, which JSON does not have, are null: {written.not_finite:,}"
+        console.note(f"{output}: {what}", style="yellow")
+    console.show(f"{written.rows:,} rows of {', '.join(files)} in {output}")
+    first = next(iter(read_lines([str(output)])))
+    if PARAMS not in parse_object(first):
+        console.note(f"They have no {PARAMS} yet: gym data render {output} --prompt prompt.yaml -o FILE")
+    return 0
 
 
 def split_words(words: list[str]) -> tuple[list[str], list[str]]:

@@ -16,6 +16,7 @@ from gym.cli.options import AsJson
 from gym.cli.server_python import cached_python
 from gym.config import CatalogEntry, find_server, list_servers, search_roots
 from gym.data.row_generator import Ability, RowRequest, ask_ability, can_grow, check_request, grow_file
+from gym.data.whole_files import refuse_other_form
 from gym.errors import UserError
 
 AT_ONCE = 2
@@ -46,6 +47,7 @@ def command(
         return _list([find_server(name, roots)] if name else list(list_servers(roots)), as_json=as_json)
     if not name or output is None:
         raise UserError("Which environment, and into which file?", "gym data grow NAME -o FILE; gym data grow --list")
+    refuse_other_form(output)
     entry = find_maker(name, roots)
     request = RowRequest(rows, seed, split, difficulty, tuple(more or ()))
     with console.busy(f"{name}: its environment"):

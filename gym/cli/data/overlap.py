@@ -14,7 +14,7 @@ from gym.cli.options import AsJson
 from gym.cli.study_options import show_facts, show_some
 from gym.data.contamination import NearRules, Overlap, find_overlap
 from gym.data.line_source import expand_inputs
-from gym.data.whole_files import refuse_inputs, whole_file
+from gym.data.whole_files import refuse_inputs, refuse_other_form, whole_file
 from gym.errors import UserError
 
 First = Annotated[str, typer.Argument(metavar="A", help="The data set that is checked, e.g. what is trained on.")]
@@ -39,6 +39,8 @@ def command(
     """Find rows of A that are in B, exactly or nearly: gym data overlap train.jsonl bench.jsonl."""
     if drop != (output is not None):
         raise UserError("--drop and -o go together.", "gym data overlap train.jsonl bench.jsonl --drop -o clean.jsonl")
+    if output:
+        refuse_other_form(output)
     files, against = expand_inputs([first]), expand_inputs(others)
     if both := {Path(one).resolve() for one in files} & {Path(one).resolve() for one in against}:
         raise UserError(f"{min(both)} is on both sides", "name A first, then the others")

@@ -28,6 +28,7 @@ from gym.data.scope import Fetch, Mode, Placed
 from gym.data.statistics import TOKENS
 from gym.data.token_counts import ESTIMATE
 from gym.data.validation import Input, Validator
+from gym.data.whole_files import refuse_file_name
 
 Output = Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where train.jsonl and the others go.")]
 ModeName = Annotated[Mode, typer.Option("--mode", help="Examples alone, or train, validation and benchmark.")]
@@ -68,6 +69,7 @@ def command(
     as_json: AsJson = False,
 ) -> int:
     """Check, measure and put together the data sets that servers list."""
+    refuse_file_name(output)
     stack = load_named(items, files=files)
     shares = parse_shares(blend) if blend else {}
     options = PrepareOptions(output, mode, overwrite, seed, shares, dedup or "", allow_leakage, tokenizer)

@@ -11,7 +11,7 @@ from gym.cli import console
 from gym.cli.data.common import Files, Seed
 from gym.data.line_source import expand_inputs, read_lines
 from gym.data.splitting import parse_ratio, split_rows
-from gym.data.whole_files import refuse_inputs
+from gym.data.whole_files import refuse_file_name, refuse_inputs
 
 Ratio = Annotated[str, typer.Option("--ratio", metavar="NAME=SHARE,...", help="The parts and their shares.")]
 By = Annotated[str, typer.Option("--by", metavar="FIELD", help="Rows with the same value stay together.")]
@@ -22,6 +22,7 @@ def command(
     files: Files, output: Folder, ratio: Ratio = "train=0.9,validation=0.1", seed: Seed = 0, by: By = ""
 ) -> int:
     """Split rows; those with the same user messages, or the same FIELD, stay together."""
+    refuse_file_name(output)
     inputs = expand_inputs(files)
     parts = parse_ratio(ratio, seed=seed, field=by)
     paths = {name: output / f"{name}.jsonl" for name in parts.names}
