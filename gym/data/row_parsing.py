@@ -9,6 +9,7 @@ import orjson
 
 from gym.data.line_source import Line
 from gym.errors import ConfigError, Problem
+from gym.wire.json_text import HALF_ESCAPE
 from gym.wire.policy_endpoint import KEY
 
 AGENT_REF = "agent_ref"
@@ -48,7 +49,7 @@ def parse_object(line: Line) -> dict[str, Any]:
     try:
         row = orjson.loads(line.raw)
     except orjson.JSONDecodeError as error:
-        raise bad_line(line, f"not JSON: {error}", hint=_json_hint(line.raw, error.pos)) from None
+        raise bad_line(line, f"not JSON: {error}", hint=_json_hint(line.raw, error)) from None
     if not isinstance(row, dict):
         raise bad_line(
             line, f"a row is an object, this is {kind_of(row)}", hint='write {"responses_create_params": {...}}'
@@ -65,10 +66,19 @@ def kind_of(value: object) -> str:
     return names.get(type(value).__name__, "a number")
 
 
-def _json_hint(raw: bytes, place: int) -> str:
+def no_number_hint(raw: bytes, place: int) -> str:
+    """What to do where no JSON goes on at `place`, because some program's word for no number stands there."""
     for word in (b"NaN", b"Infinity"):
         if word in raw and raw.decode(errors="replace")[place:].startswith(word.decode()):
             return f"{word.decode()} is not JSON: write null, or leave the field out"
+    return ""
+
+
+def _json_hint(raw: bytes, error: orjson.JSONDecodeError) -> str:
+    if hint := no_number_hint(raw, error.pos):
+        return hint
+    if "surrogate" in str(error) and HALF_ESCAPE.search(raw):
+        return "half of a surrogate pair, as \\ud800 alone, is no character: write \\ufffd in its place"
     if KEY.encode() in raw:
         return "the line holds a key and is not shown; a data set has one JSON object on each line"
     try:

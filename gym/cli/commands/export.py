@@ -73,5 +73,5 @@ def _unit(to: Form) -> str:
 def _rest(to: Form, exported: Exported) -> str:
     why = {"sft": "rollouts below --min-reward", "dpo": "tasks whose rewards do not differ enough"}.get(to)
     notes = [f"{exported.below:,} {why}"] if exported.below else []
-    notes += [f"{len(exported.left_out):,} left out"] if exported.left_out else []
+    notes += [f"{exported.dropped:,} left out"] if exported.dropped else []
     return f" ({', '.join(notes)})" if notes else ""

@@ -19,8 +19,9 @@ from gym.collect.keys import DigestTable, parse_key
 from gym.collect.run_replies import STAMP
 from gym.collect.sidecar import OutputPaths
 from gym.data.file_kinds import open_lines
-from gym.data.row_parsing import AGENT_REF, PARAMS
+from gym.data.row_parsing import AGENT_REF, PARAMS, no_number_hint
 from gym.errors import UserError
+from gym.wire.json_text import read_json
 from gym.wire.metrics import ROLLOUT, TASK
 
 _BUFFER = 4 << 20
@@ -53,6 +54,7 @@ def find_rollouts(given: Path) -> OutputPaths:
     """The files of the collection that `given` names: its X.jsonl, or X alone."""
     for path in (given, given.with_name(given.name + ".jsonl")):
         if path.is_file():
+            _open(path).close()  # what is no file of lines is called so before a file beside it is missed
             return OutputPaths.beside(path)
     folder = given.parent
     names = [path.name for path in folder.glob("*.jsonl")] if folder.is_dir() else []
@@ -81,7 +83,7 @@ def parse_rollout(line: bytes, where: str, offset: int = 0) -> Recorded:
     fields = _parse(line, where)
     reward = fields.get("reward")
     if isinstance(reward, bool) or not isinstance(reward, (int, float)) or not math.isfinite(reward):
-        raise UserError(f"{where}: reward: {'is missing' if reward is None else f'is {reward!r}'}", _NOT_COLLECTED)
+        raise UserError(f"{where}: reward: {_found(fields, 'reward')}", _NOT_COLLECTED)
     stamp, ref = fields.get(STAMP), fields.get(AGENT_REF)
     return Recorded(
         fields=fields,
@@ -99,8 +101,13 @@ def parse_rollout(line: bytes, where: str, offset: int = 0) -> Recorded:
 def read_index(fields: dict[str, Any], name: str, where: str) -> int:
     value = fields.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 31:
-        raise UserError(f"{where}: {name}: {'is missing' if value is None else f'is {value!r}'}", _NOT_COLLECTED)
+        raise UserError(f"{where}: {name}: {_found(fields, name)}", _NOT_COLLECTED)
     return value
+
+
+def _found(fields: dict[str, Any], name: str) -> str:
+    value = fields.get(name)
+    return f"is {'null' if value is None else repr(value)}" if name in fields else "is missing"
 
 
 def is_whole(paths: OutputPaths) -> bool:
@@ -214,13 +221,15 @@ def _open(path: Path) -> BinaryIO:
 
 
 def _parse(line: bytes, where: str) -> dict[str, Any]:
+    """Text that is none, as half a surrogate pair, is U+FFFD: other collectors write what a model wrote."""
     try:
-        fields = orjson.loads(line)
+        fields = read_json(line)
     except orjson.JSONDecodeError as error:
         if not line.endswith(b"\n"):
             hint = "run the same gym rollouts: it cuts the torn line and collects what is missing"
             raise UserError(f"{where}: the last line is torn; the collection did not end", hint) from None
-        raise UserError(f"{where}: not JSON: {error}", _NOT_COLLECTED) from None
+        hint = no_number_hint(line, error.pos) or _NOT_COLLECTED
+        raise UserError(f"{where}: not JSON: {error}", hint) from None
     if not isinstance(fields, dict):
         raise UserError(f"{where}: not an object", _NOT_COLLECTED)
     return fields

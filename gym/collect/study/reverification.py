@@ -132,6 +132,8 @@ def describe_failure(error: RolloutError) -> str:
 async def _ask_modes(path: Path, verifiers: Verifiers) -> dict[str, str]:
     """The mode of every resources server whose rollouts are in the file, asked before the first is verified."""
     names = {verifiers.of_agent(agent, where): None for agent, where in _agents(path)}
+    if not names:
+        raise UserError(f"{path}: no rollouts")
     return {name: await verifiers.reverify_mode(name) for name in names}
 
 

@@ -16,6 +16,7 @@ from gym.collect.study.recorded import Inputs, Recorded, RecordedInput, read_rol
 from gym.collect.study.rerun import Difference, OnProgress, RerunOptions, RerunResult
 from gym.collect.study.reverification import describe_failure, read_response, read_verified, show
 from gym.collect.study.verifiers import Verifiers, for_each, open_verifiers
+from gym.errors import UserError
 from gym.server.rollout_client import RolloutClient
 from gym.server.tools import NAME, RESERVED
 from gym.wire.deep_values import write_cut
@@ -41,6 +42,8 @@ async def replay_rollouts(
             on_progress(outcome.checked, outcome.differing)
 
         await for_each(read_rollouts(paths.rollouts), replay, at_once=options.concurrency)
+    if not outcome.checked:
+        raise UserError(f"{paths.rollouts}: no rollouts")
     if now.count:
         outcome.mean_recorded, outcome.mean_now = before.mean, now.mean
     outcome.sort()

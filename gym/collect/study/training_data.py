@@ -8,17 +8,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeVar
 
+from gym.collect.keys import DoneKeys
 from gym.collect.result_file import result_file
 from gym.collect.study.chats import ArgumentForm, Conversation, rollout_to_conversation
 from gym.collect.study.example_lines import write_examples
 from gym.collect.study.parquet_table import to_row, write_parquet
 from gym.collect.study.recorded import Recorded, parse_rollout, read_rollouts
+from gym.data.row_keys import asked_key
+from gym.data.row_parsing import PARAMS
 from gym.errors import UserError
 from gym.wire.deep_values import write_cut
 
 Form = Literal["sft", "dpo", "parquet"]
 T = TypeVar("T")
 MAX_LISTED = 1000
+_TWICE_HINT = "remove one of the two lines, or add --skip-bad-rows to leave it out"
+_MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +44,17 @@ class Exported:
     written: int = 0
     below: int = 0
     best: float | None = None
-    left_out: list[str] = field(default_factory=list)  # file:line and why, the first thousand
+    dropped: int = 0
+    left_out: list[str] = field(default_factory=list)  # of those, file:line and why, the first thousand
 
     def see(self, rollout: Recorded) -> None:
         self.read += 1
         self.best = rollout.reward if self.best is None else max(self.best, rollout.reward)
+
+    def leave_out(self, error: UserError) -> None:
+        self.dropped += 1
+        if len(self.left_out) < MAX_LISTED:
+            self.left_out.append(error.what)
 
 
 @dataclass(slots=True)
@@ -78,7 +89,7 @@ def export_rollouts(path: Path, options: ExportOptions) -> Exported:
 
 
 def _write_sft(path: Path, options: ExportOptions, exported: Exported, stream: BinaryIO) -> None:
-    good = _good(_seen(read_rollouts(path), exported), options, exported)
+    good = _good(_seen(read_rollouts(path), options, exported), options, exported)
     talks = _conversations(good, options, exported)
     exported.written = write_examples((_example(*one) for one in talks), stream)
 
@@ -88,10 +99,10 @@ def _write_dpo(path: Path, options: ExportOptions, exported: Exported, stream: B
 
 
 def _pairs(path: Path, options: ExportOptions, exported: Exported) -> Iterator[dict[str, Any]]:
-    tasks: dict[tuple[str, int], _Extremes] = {}
-    for rollout in _seen(read_rollouts(path), exported):
-        found = tasks.setdefault((rollout.agent, rollout.task), _Extremes(_place(rollout), _place(rollout)))
-        found.add(rollout)
+    tasks: dict[tuple[str, int, bytes], _Extremes] = {}
+    for rollout in _seen(read_rollouts(path), options, exported):
+        task = rollout.agent, rollout.task, _asked(rollout)  # files put together have a task of a number more than once
+        tasks.setdefault(task, _Extremes(_place(rollout), _place(rollout))).add(rollout)
     with path.open("rb") as source:
         for extremes in tasks.values():
             apart = extremes.best[0] - extremes.worst[0]
@@ -105,7 +116,7 @@ def _pairs(path: Path, options: ExportOptions, exported: Exported) -> Iterator[d
 
 
 def _write_parquet(path: Path, options: ExportOptions, exported: Exported, stream: BinaryIO) -> None:
-    rollouts = _seen(read_rollouts(path), exported)
+    rollouts = _seen(read_rollouts(path), options, exported)
     found = _converted(rollouts, lambda one: to_row(one, rollout_to_conversation(one)), options, exported)
     exported.written = write_parquet((row for _, row in found), stream)
 
@@ -124,8 +135,16 @@ def _good(rollouts: Iterator[Recorded], options: ExportOptions, exported: Export
             exported.below += 1
 
 
-def _seen(rollouts: Iterator[Recorded], exported: Exported) -> Iterator[Recorded]:
+def _seen(rollouts: Iterator[Recorded], options: ExportOptions, exported: Exported) -> Iterator[Recorded]:
+    """Each once: a line that stands there twice would weigh twice in the training."""
+    lines = DoneKeys()
     for rollout in rollouts:
+        if not lines.add(hash(rollout.raw.rstrip()) & _MASK, 0):
+            twice = UserError(f"{rollout.where}: this rollout is in the file twice", _TWICE_HINT)
+            if not options.skip_bad_rows:
+                raise twice
+            exported.leave_out(twice)
+            continue
         exported.see(rollout)
         yield rollout
 
@@ -139,8 +158,7 @@ def _converted(
         except UserError as error:
             if not options.skip_bad_rows:
                 raise
-            if len(exported.left_out) < MAX_LISTED:
-                exported.left_out.append(error.what)
+            exported.leave_out(error)
             continue
         yield rollout, converted
 
@@ -165,6 +183,11 @@ def _tools_text(talk: Conversation) -> str:
     of tools.
     """
     return write_cut(talk.tools or None).decode()
+
+
+def _asked(rollout: Recorded) -> bytes:
+    params = rollout.fields.get(PARAMS)
+    return asked_key(rollout.fields) if isinstance(params, dict) else b""
 
 
 def _place(rollout: Recorded) -> tuple[float, int, int, str]:

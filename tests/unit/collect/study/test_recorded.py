@@ -39,6 +39,7 @@ def test_every_rollout_is_read_with_its_place(tmp_path: Path) -> None:
         (b"[]\n", "not an object"),
         (b'{"_ng_task_index": 0, "_ng_rollout_index": 0}\n', "reward: is missing"),
         (b'{"reward": true, "_ng_task_index": 0, "_ng_rollout_index": 0}\n', "reward: is True"),
+        (b'{"reward": null, "_ng_task_index": 0, "_ng_rollout_index": 0}\n', "reward: is null"),
         (b'{"reward": 1, "_ng_rollout_index": 0}\n', "_ng_task_index: is missing"),
         (b'{"reward": 1, "_ng_task_index": 0, "_ng_rollout_index": -1}\n', "_ng_rollout_index: is -1"),
         (b'{"reward": 1, "_ng_task_index": 0, "_ng_rollout_index": 0, "_gym": {"key": "x"}}\n', "_gym.key is 'x'"),
@@ -50,6 +51,24 @@ def test_a_line_that_is_no_rollout_is_named_with_its_place(line: bytes, said: st
     assert caught.value.what.startswith("x.jsonl:7: ")
     assert said in caught.value.what
     assert caught.value.hint
+
+
+def test_a_reward_that_is_no_number_is_called_so() -> None:
+    with pytest.raises(UserError, match=r"^x\.jsonl:7: not JSON: ") as refused:
+        parse_rollout(b'{"id": "NaN", "reward": NaN, "_ng_task_index": 0, "_ng_rollout_index": 0}\n', "x.jsonl:7")
+    assert refused.value.hint.startswith("NaN is not JSON")
+
+
+@pytest.mark.parametrize("text", [b"\\ud800", b"\xff"])
+def test_text_that_is_none_does_not_lose_a_rollout_of_another_collector(text: bytes) -> None:
+    line = b'{"said": "a%bb", "reward": 1, "_ng_task_index": 0, "_ng_rollout_index": 0}\n' % text
+    assert parse_rollout(line, "x.jsonl:7").fields["said"] == "a\ufffdb"
+
+
+def test_a_packed_collection_is_called_so_before_its_inputs_are_missed(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl.gz").write_bytes(gzip.compress(b"{}\n"))
+    with pytest.raises(UserError, match="is packed by gzip, which is not read here"):
+        find_rollouts(tmp_path / "x.jsonl.gz")
 
 
 def test_a_packed_file_is_called_so(tmp_path: Path) -> None:

@@ -213,6 +213,14 @@ async def test_a_verifier_that_fails_leaves_its_rollout_out_and_is_listed(tmp_pa
     assert (tmp_path / "now.jsonl").read_bytes() == b""
 
 
+@pytest.mark.parametrize("run_again", [reverify, replay])
+async def test_no_rollouts_are_not_said_to_agree(tmp_path: Path, run_again: Any) -> None:
+    paths = write_collection(tmp_path / "x.jsonl", [], lost=[sale(0)])
+    async with stack_of(make_shop(Market())) as url:
+        with pytest.raises(UserError, match=r"x\.jsonl: no rollouts"):
+            await run_again(paths, url)
+
+
 async def test_the_token_of_the_router_is_sent_along(tmp_path: Path) -> None:
     paths = write_collection(tmp_path / "x.jsonl", [sale(0)])
     async with stack_of(make_shop(Market()), token="sesame") as url:

@@ -144,6 +144,39 @@ def test_of_equals_the_earlier_repeat_is_taken_whichever_finished_first(tmp_path
     assert (pair["chosen"][0]["content"], pair["rejected"][0]["content"]) == ("repeat 0", "repeat 1")
 
 
+def test_tasks_of_one_number_that_ask_differently_are_no_pair(tmp_path: Path) -> None:
+    """As in a file that was put together from two collections: the answer to another question is no rejected one."""
+    other = [ran(0, repeat, reward, given=row(0, "another")) for repeat, reward in enumerate((0.0, 0.5))]
+    paths = write_collection(tmp_path / "x.jsonl", [ran(0, 0, 1.0), ran(0, 1, 1.0), *other])
+    exported, (pair,) = export(paths.rollouts, "dpo", tmp_path)
+    assert (exported.written, exported.below) == (1, 1)
+    assert pair["prompt"] == [{"role": "user", "content": "another"}]
+    assert pair["chosen"] == [{"role": "assistant", "content": "answer 0.5"}]
+
+
+def test_rows_that_ask_the_same_under_one_number_are_one_task(tmp_path: Path) -> None:
+    copies = [ran(0, repeat, float(repeat), given=row(0, copy=repeat)) for repeat in range(2)]
+    paths = write_collection(tmp_path / "x.jsonl", copies)
+    assert export(paths.rollouts, "dpo", tmp_path)[0].written == 1
+
+
+@pytest.mark.parametrize("form", ["sft", "dpo"])
+def test_a_line_that_is_there_twice_does_not_weigh_twice(tmp_path: Path, form: Form) -> None:
+    paths = write_collection(tmp_path / "x.jsonl", [ran(0, 0, 1.0), ran(0, 1, 0.0), ran(0, 0, 1.0)])
+    with pytest.raises(UserError, match=r"x\.jsonl:3: this rollout is in the file twice") as refused:
+        export(paths.rollouts, form, tmp_path)
+    assert "--skip-bad-rows" in refused.value.hint
+    exported, examples = export(paths.rollouts, form, tmp_path, skip_bad_rows=True)
+    assert (exported.read, len(examples), exported.dropped) == (2, 1, 1)
+
+
+def test_more_rollouts_are_counted_than_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gym.collect.study.training_data.MAX_LISTED", 2)
+    paths = write_collection(tmp_path / "x.jsonl", [ran(0), *(with_output(ran(n), []) for n in range(1, 6))])
+    exported, _ = export(paths.rollouts, "sft", tmp_path, skip_bad_rows=True)
+    assert (exported.dropped, len(exported.left_out)) == (5, 2)
+
+
 def test_a_margin_leaves_out_pairs_that_are_close(tmp_path: Path) -> None:
     attempts = [ran(0, 0, 0.4), ran(0, 1, 0.5), ran(1, 0, 0.0), ran(1, 1, 1.0)]
     paths = write_collection(tmp_path / "x.jsonl", attempts)
