@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Protocol
 
 from gym.collect.fair_queue import FairQueue
 from gym.collect.task_reader import Task, TaskReader
 from gym.data.line_source import row_to_line
-from gym.errors import Problem
+from gym.errors import Problem, UserError
 
 _BATCH, _BATCH_BYTES = 64, 4 << 20
 _FIRST, _FIRST_BYTES = 1000, 32 << 20  # checked before the run starts
@@ -172,6 +173,9 @@ class RowsFeed:
     """Rows that a program hands over, pulled one by one as workers get free."""
 
     def __init__(self, reader: TaskReader, rows: Rows, on_bad: Callable[[Problem], None]) -> None:
+        if isinstance(rows, (str, bytes, Path, Mapping)):
+            kind = "one row" if isinstance(rows, Mapping) else f"{str(rows)[:80]!r}"
+            raise UserError(f"rows are many, and {kind} was given", "of one row: [row]; of a file: open(path)")
         self._items = _read_rows(reader, rows, on_bad)
         self._lock = asyncio.Lock()
 

@@ -134,7 +134,17 @@ def check_same_run(shards: Sequence[Shard]) -> None:
             what = f"{shard.paths.rollouts}: collector {shard.collector} is named twice, or its files were copied"
             raise UserError(what, "name each of its files once")
         if not shard.collector and names.count(str(shard.number)) > 1:
-            raise UserError(f"{shard.paths.rollouts}: shard {shard.number}/{shard.of} is named twice", "name it once")
+            raise _named_twice([one for one in shards if one.number == shard.number])
+
+
+def _named_twice(shards: Sequence[Shard]) -> UserError:
+    number, files = f"{shards[0].number}/{shards[0].of}", [str(shard.paths.rollouts) for shard in shards]
+    if len(set(files)) == 1:
+        return UserError(f"{files[0]}: shard {number} is named twice", "name it once")
+    if shards[0].of == 1:
+        what = f"{files[0]} and {files[1]} are whole collections, and no shards of one"
+        return UserError(what, "gym compare them; shards come from gym rollouts --shard")
+    return UserError(f"{files[0]} and {files[1]} are both shard {number}", "name one of them")
 
 
 def _stacks(shards: Sequence[Shard]) -> list[Any]:

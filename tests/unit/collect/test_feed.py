@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -203,3 +205,10 @@ async def test_rows_of_a_program_may_come_from_an_async_source() -> None:
     assert await bad.take() is not None
     with pytest.raises(ConfigError, match="rows:2: responses_create_params: is missing"):
         await bad.take()
+
+
+@pytest.mark.parametrize("rows", ["rows.jsonl", Path("rows.jsonl"), b"{}", ROW])
+def test_what_is_no_list_of_rows_is_refused_with_what_to_write(rows: Any) -> None:
+    with pytest.raises(UserError, match="rows are many, and .* was given") as refused:
+        RowsFeed(TaskReader(TaskRules(agents=("math",))), rows, lambda problem: None)
+    assert refused.value.hint == "of one row: [row]; of a file: open(path)"

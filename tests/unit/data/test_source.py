@@ -14,6 +14,7 @@ import sys
 import tracemalloc
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -163,6 +164,13 @@ def test_a_programs_row_that_is_no_json_is_refused_with_its_number() -> None:
     with pytest.raises(UserError, match=r"^rows:7: the row cannot be written as JSON: .*set"):
         row_to_line({"question": {"a", "b"}}, "rows", 7)
     assert row_to_line({1: "one"}, "rows", 7).raw == b'{"1":"one"}'
+
+
+@pytest.mark.parametrize("row", ["data/rows.jsonl", Path("data/rows.jsonl"), "rows.jsonl.gz"])
+def test_a_files_name_in_the_place_of_a_row_is_called_so(row: Any) -> None:
+    with pytest.raises(UserError, match=r"^rows:1: '.*rows\.jsonl.*' names a file") as refused:
+        row_to_line(row, "rows", 1)
+    assert refused.value.hint == f"give its lines: open({str(row)!r})"
 
 
 @pytest.mark.parametrize(

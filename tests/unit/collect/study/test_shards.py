@@ -58,6 +58,14 @@ def test_a_shard_that_is_named_twice_is_refused(tmp_path: Path) -> None:
         merge_shards(tmp_path / "all.jsonl", [*given, given[0]])
 
 
+def test_two_collections_are_not_called_one_shard_twice(tmp_path: Path) -> None:
+    given = shards(tmp_path, of=1)
+    copied = write_collection(tmp_path / "again.jsonl", [ran(0)]).rollouts
+    with pytest.raises(UserError, match=r"again\.jsonl are whole collections, and no shards of one") as refused:
+        merge_shards(tmp_path / "all.jsonl", [given[0], copied])
+    assert "gym compare" in refused.value.hint
+
+
 def test_shards_of_different_runs_are_refused_with_what_differs(tmp_path: Path) -> None:
     first = shards(tmp_path, of=2)[0]
     (tmp_path / "other").mkdir()
