@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from gym.data.line_source import STDIN, Line, read_lines
+from gym.data.line_source import STDIN, Line, no_rows, read_lines
 from gym.data.ngram_index import NgramIndex
 from gym.data.ngrams import Grams, choose_grams, make_grams
 from gym.data.row_parsing import PARAMS, need_row
@@ -69,6 +69,8 @@ def find_overlap(
         _stream_rows(files, _index_others(others, rules, found), rules, found, clean)
     else:
         _stream_others(files, others, rules, found, clean)
+    if not found.rows or not found.others:
+        raise no_rows(others if found.rows else files)
     return found
 
 

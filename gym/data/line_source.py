@@ -10,7 +10,7 @@ import io
 import math
 import os
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
@@ -66,6 +66,20 @@ def read_lines(files: Iterable[str]) -> Iterator[Line]:
             what = f"{name_of(file)}:{number + 1}: cannot be read: {error}"
             hint = large_window_hint(file, error) or "fetch the file again, then run the same command"
             raise UserError(what, hint) from error
+
+
+def read_some_lines(files: Sequence[str]) -> Iterator[Line]:
+    """As `read_lines`; that there is no line at all is an error."""
+    lines = read_lines(files)
+    first = next(lines, None)
+    if first is None:
+        raise no_rows(files)
+    yield first
+    yield from lines
+
+
+def no_rows(files: Iterable[str]) -> UserError:
+    return UserError(f"{', '.join(map(name_of, files))}: no rows", "is it the right file?")
 
 
 def open_input(file: str) -> BinaryIO:

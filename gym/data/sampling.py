@@ -9,19 +9,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import IO
 
-from gym.data.line_source import STDIN, Line, read_lines
+from gym.data.line_source import STDIN, Line, no_rows, read_lines
 from gym.data.row_parsing import need_row
 from gym.errors import UserError
 
 
 def sample_rows(files: Sequence[str], count: int, *, seed: int) -> Iterator[Line]:
     """Read twice, so only numbers stay in memory; standard input is copied to a temporary file."""
+    given = files
     with ExitStack() as stack:
         if STDIN in files:
             copy = stack.enter_context(tempfile.NamedTemporaryFile(suffix=".jsonl"))
             _copy(read_lines([STDIN]), copy)
             files = [copy.name if one == STDIN else one for one in files]
-        chosen = choose_places(sum(1 for _ in read_lines(files)), count, seed)
+        total = sum(1 for _ in read_lines(files))
+        if not total:
+            raise no_rows(given)
+        chosen = choose_places(total, count, seed)
         wanted = next(chosen, -1)
         for place, line in enumerate(read_lines(files)):
             if place == wanted:

@@ -9,7 +9,7 @@ import typer
 
 from gym.cli import console
 from gym.cli.data.common import Files, Output
-from gym.data.line_source import expand_inputs, read_lines
+from gym.data.line_source import expand_inputs, read_some_lines
 from gym.data.prompts import read_prompt, render_rows
 from gym.data.whole_files import refuse_inputs, refuse_other_form, whole_file
 from gym.wire.json_text import write_json
@@ -28,7 +28,7 @@ def command(files: Files, prompt: PromptFile, output: Output, replace: Replace =
         console.note(f"{prompt}: {key} is not used: a prompt has user and system", style="yellow")
     number = 0
     with whole_file(output) as file:
-        for row in render_rows(read_lines(inputs), template, replace=replace):
+        for row in render_rows(read_some_lines(inputs), template, replace=replace):
             file.write(write_json(row) + b"\n")
             number += 1
     console.show(f"{number:,} rows in {output}")

@@ -9,7 +9,7 @@ import typer
 
 from gym.cli import console
 from gym.cli.data.common import Files, Seed
-from gym.data.line_source import expand_inputs, read_lines
+from gym.data.line_source import expand_inputs, read_some_lines
 from gym.data.splitting import parse_ratio, split_rows
 from gym.data.whole_files import refuse_file_name, refuse_inputs
 
@@ -27,7 +27,7 @@ def command(
     parts = parse_ratio(ratio, seed=seed, field=by)
     paths = {name: output / f"{name}.jsonl" for name in parts.names}
     refuse_inputs(paths.values(), inputs)
-    counts = split_rows(read_lines(inputs), parts, paths)
+    counts = split_rows(read_some_lines(inputs), parts, paths)
     total = max(1, counts.total())
     rows = [(name, f"{counts[name]:,}", f"{counts[name] / total:.1%}", str(paths[name])) for name in parts.names]
     console.show(console.make_table(("PART", "ROWS", "SHARE", "FILE"), rows, right=("ROWS", "SHARE")))

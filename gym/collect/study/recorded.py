@@ -81,10 +81,12 @@ def read_places(path: Path) -> Iterator[tuple[int, int, bytes]]:
 
 def parse_rollout(line: bytes, where: str, offset: int = 0) -> Recorded:
     fields = _parse(line, where)
-    reward = fields.get("reward")
+    reward, stamp = fields.get("reward"), fields.get(STAMP)
+    if reward is None and isinstance(stamp, dict) and "terminal" in stamp:
+        raise UserError(f"{where}: this is a failure, which has no reward", "name the file of rollouts beside it")
     if isinstance(reward, bool) or not isinstance(reward, (int, float)) or not math.isfinite(reward):
         raise UserError(f"{where}: reward: {_found(fields, 'reward')}", _NOT_COLLECTED)
-    stamp, ref = fields.get(STAMP), fields.get(AGENT_REF)
+    ref = fields.get(AGENT_REF)
     return Recorded(
         fields=fields,
         reward=float(reward),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gym.cli.commands import merge, profile, reverify
-from gym.cli.data import from_library, grow, overlap, prepare, split
+from gym.cli.data import from_library, grow, overlap, prepare, render, split
 from gym.errors import UserError
 
 FILES: dict[str, Callable[[Path], int]] = {
@@ -63,3 +63,14 @@ def test_a_file_that_has_another_name_is_not_written_over_itself(
         from_library.command("list", output=Path("list"))
     with pytest.raises(UserError, match="Of a file all rows are made"):
         from_library.command("list", rows=3, output=Path("rows.jsonl"))
+
+
+def test_no_rows_are_not_split_or_rendered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty.jsonl").touch()
+    Path("p.yaml").write_text('user: "{q}"\n')
+    with pytest.raises(UserError, match=r"empty\.jsonl: no rows"):
+        split.command(["empty.jsonl"], Path("parts"))
+    with pytest.raises(UserError, match=r"empty\.jsonl: no rows"):
+        render.command(["empty.jsonl"], Path("p.yaml"), Path("rows.jsonl"))
+    assert [path for path in tmp_path.rglob("*.jsonl") if path.name != "empty.jsonl"] == []

@@ -12,7 +12,7 @@ import pytest
 
 from gym.data.contamination import Match, NearRules, Overlap, find_overlap
 from gym.data.ngrams import choose_grams, make_grams
-from gym.errors import ConfigError
+from gym.errors import ConfigError, UserError
 
 WORDS = [f"word{number}" for number in range(5000)]
 
@@ -118,3 +118,13 @@ def test_a_long_text_is_stood_for_by_few_n_grams_that_any_text_chooses_alike() -
     assert plain
     assert wide
     assert plain.all < wide.all
+
+
+@pytest.mark.parametrize("larger", ["a", "b"])
+def test_nothing_is_not_said_to_be_clean(tmp_path: Path, larger: str) -> None:
+    for name in "ab":
+        line = b'{"responses_create_params": {"input": "x"}}\n' if name == larger else b"\n"
+        (tmp_path / f"{name}.jsonl").write_bytes(line)
+    empty = "b" if larger == "a" else "a"
+    with pytest.raises(UserError, match=rf"{empty}\.jsonl: no rows"):
+        find_overlap([str(tmp_path / "a.jsonl")], [str(tmp_path / "b.jsonl")], NearRules(13, 0.5))

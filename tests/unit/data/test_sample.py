@@ -58,3 +58,9 @@ def test_standard_input_is_sampled_too(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], input=data, capture_output=True, check=True)
     assert [json.loads(line)["n"] for line in done.stdout.splitlines()] == taken([str(tmp_path / "a.jsonl")], 5, seed=1)
+
+
+def test_of_no_rows_none_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").write_text("\n")
+    with pytest.raises(UserError, match=r"empty\.jsonl: no rows"):
+        list(sample_rows([str(tmp_path / "empty.jsonl")], 3, seed=0))

@@ -59,6 +59,11 @@ def test_a_reward_that_is_no_number_is_called_so() -> None:
     assert refused.value.hint.startswith("NaN is not JSON")
 
 
+def test_a_failure_is_not_called_a_rollout_without_a_reward() -> None:
+    with pytest.raises(UserError, match=r"x\.jsonl:7: this is a failure, which has no reward"):
+        parse_rollout(b'{"kind": "model", "_gym": {"key": "1:0", "terminal": false}}\n', "x.jsonl:7")
+
+
 @pytest.mark.parametrize("text", [b"\\ud800", b"\xff"])
 def test_text_that_is_none_does_not_lose_a_rollout_of_another_collector(text: bytes) -> None:
     line = b'{"said": "a%bb", "reward": 1, "_ng_task_index": 0, "_ng_rollout_index": 0}\n' % text
