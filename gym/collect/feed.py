@@ -14,7 +14,7 @@ from typing import Protocol
 
 from gym.collect.fair_queue import FairQueue
 from gym.collect.task_reader import Task, TaskReader
-from gym.data.line_source import row_to_line
+from gym.data.line_source import is_blank, row_to_line
 from gym.errors import Problem, UserError
 
 _BATCH, _BATCH_BYTES = 64, 4 << 20
@@ -188,6 +188,8 @@ async def _read_rows(reader: TaskReader, rows: Rows, on_bad: Callable[[Problem],
     number = 0
     async for row in _as_async(rows):
         number += 1
+        if is_blank(row):
+            continue
         for item in reader.read([row_to_line(row, "rows", number)]):
             if isinstance(item, Task):
                 yield item

@@ -34,7 +34,7 @@ from gym.console.console_replies import error_body
 from gym.console.discovery_sources import DiscoverySources
 from gym.console.environment_tools import own_tools
 from gym.console.group_streams import KEYS, OpenStreams, open_groups, read_group_order
-from gym.data.line_source import row_to_line
+from gym.data.line_source import BOM, row_to_line
 from gym.errors import GymError, Problem, UserError
 from gym.http.pool import HttpClient
 from gym.wire.policy_endpoint import KEY
@@ -213,7 +213,7 @@ def _parse_options(fields: Mapping[str, Any]) -> RolloutRequest:
     known = list(RolloutRequest.model_fields)
     for name in fields:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+            near = difflib.get_close_matches(name, [*known, *KEYS], n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
             raise UserError(f"there is no option {name!r}", hint)
     try:
@@ -225,7 +225,7 @@ def _parse_options(fields: Mapping[str, Any]) -> RolloutRequest:
 
 def _is_row(line: bytes) -> bool:
     try:
-        first = orjson.loads(line)
+        first = orjson.loads(line.removeprefix(BOM))
     except orjson.JSONDecodeError:
         return False
     return isinstance(first, dict) and not {"rows", "sources"} & first.keys()

@@ -139,7 +139,12 @@ def row_to_line(row: object, name: str, number: int) -> Line:
     except UNWRITABLE as error:
         hint = "a row holds texts, numbers, booleans, lists and dicts; None is null"
         raise UserError(f"{name}:{number}: the row cannot be written as JSON: {error}", hint) from None
-    return Line(raw.strip(), name, number)
+    return Line((raw.removeprefix(BOM) if number == 1 else raw).strip(), name, number)
+
+
+def is_blank(row: object) -> bool:
+    """A line of a file that a program hands over, with nothing in it."""
+    return isinstance(row, (str, bytes)) and not row.strip()
 
 
 def _write_row(row: object) -> bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gym.collect.feed import Rows
 from gym.collect.task_reader import Task, TaskReader
-from gym.data.line_source import Line, expand_inputs, read_lines, row_to_line
+from gym.data.line_source import Line, expand_inputs, is_blank, read_lines, row_to_line
 from gym.errors import Problem, UserError
 from gym.trainers.curriculum import PassRates, RunningRate
 from gym.trainers.group_options import GroupOptions
@@ -232,10 +232,12 @@ async def _read_rows(source: Source) -> AsyncIterator[Line]:
     if isinstance(rows, AsyncIterable):
         async for row in rows:
             number += 1
-            yield row_to_line(row, source.name, number)
+            if not is_blank(row):
+                yield row_to_line(row, source.name, number)
     elif not isinstance(rows, (str, Path)):
         for number, row in enumerate(rows, 1):
-            yield row_to_line(row, source.name, number)
+            if not is_blank(row):
+                yield row_to_line(row, source.name, number)
 
 
 def _take(lines: Iterator[Line]) -> list[Line]:

@@ -207,6 +207,12 @@ async def test_rows_of_a_program_may_come_from_an_async_source() -> None:
         await bad.take()
 
 
+async def test_lines_of_an_open_file_are_rows_without_its_mark_and_blank_lines() -> None:
+    lines = ['\ufeff{"responses_create_params": {}}\n', "\n", '{"responses_create_params": {}, "id": 1}\r\n', "  \n"]
+    reader = TaskReader(TaskRules(agents=("math",)))
+    assert await drain(RowsFeed(reader, lines, lambda problem: pytest.fail(str(problem)))) == [0, 1]
+
+
 @pytest.mark.parametrize("rows", ["rows.jsonl", Path("rows.jsonl"), b"{}", ROW])
 def test_what_is_no_list_of_rows_is_refused_with_what_to_write(rows: Any) -> None:
     with pytest.raises(UserError, match="rows are many, and .* was given") as refused:

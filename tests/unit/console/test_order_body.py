@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
+from gym.collect.row_tools import RowTools
 from gym.console import rollout_streams
-from gym.console.rollout_streams import _read_body
+from gym.console.rollout_streams import _parse_options, _read_body, _read_order, _refuse_bad_rows
 from gym.errors import UserError
 
 LINE = b'{"responses_create_params": {"input": "' + b"x" * 1000 + b'"}}\n'
@@ -41,3 +42,15 @@ async def test_rows_with_keys_are_taken_up_to_what_memory_bears(monkeypatch: pyt
     monkeypatch.setattr(rollout_streams, "MAX_BYTES_WITH_KEYS", 1 << 20)
     with pytest.raises(UserError, match="larger than 1 MiB"):
         await _read_body(request(KEY, LINE * 2000))
+
+
+def test_a_files_mark_and_its_blank_lines_are_no_rows() -> None:
+    rows, _ = _read_order(io.BytesIO(b"\xef\xbb\xbf" + LINE + b"\n\r\n" + LINE), "", {})
+    assert rows is not None
+    _refuse_bad_rows(rows, "rows", "math", ["math"], RowTools())
+
+
+def test_an_option_of_groups_is_the_nearest_too() -> None:
+    with pytest.raises(UserError, match="there is no option 'siz'") as refused:
+        _parse_options({"siz": "2"})
+    assert refused.value.hint == "did you mean size?"
