@@ -94,7 +94,7 @@ def _write_report(error: Exception) -> Path | None:
     text = "".join(traceback.format_exception(error))
     try:
         handle, path = tempfile.mkstemp(prefix=f"gym-report-{time.strftime('%Y%m%d-%H%M%S')}-", suffix=".txt")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(f"gym {__version__}, Python {platform.python_version()}, {platform.platform()}\n")
             file.write(f"command: gym {' '.join(words)}\n\n{text}")
     except OSError:

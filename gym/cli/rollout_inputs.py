@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
@@ -13,6 +12,7 @@ from gym.config import path_variants, search_roots
 from gym.config.catalog import find_configs, server_folders
 from gym.config.example_rows import example_of
 from gym.errors import UserError
+from gym.wire.json_text import read_exact_json
 
 
 def find_rows(
@@ -69,7 +69,7 @@ def _find_file(given: str) -> str:
 
 def parse_params(text: str) -> dict[str, Any]:
     try:
-        params = json.loads(text)
+        params = read_exact_json(text)
     except ValueError as error:
         raise UserError(f"--params is not JSON: {error}", """--params '{"temperature": 1}'""") from None
     if not isinstance(params, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,14 @@ from gym.cli.stack_session import router_of
 from gym.collect.study.rerun import OnProgress, RerunOptions, RerunResult
 
 MAX_SHOWN = 20
+
+
+def need_number(value: float) -> float:
+    """Of an option: nothing is above or below NaN."""
+    if math.isnan(value):
+        raise typer.BadParameter("it must be a number")
+    return value
+
 
 Rollouts = Annotated[Path, typer.Argument(metavar="X.jsonl", help="What gym rollouts -o wrote.")]
 InputsFile = Annotated[

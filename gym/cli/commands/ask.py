@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import typer
 
 from gym.cli import console
@@ -16,7 +15,10 @@ from gym.cli.caller_token import read_token
 from gym.cli.options import DEFAULT_STACK, AsJson, StackName, TokenFile, Url
 from gym.cli.stack_session import router_of
 from gym.client import Stack, conversation
-from gym.errors import UserError
+from gym.data.line_source import read_lines
+from gym.data.row_parsing import BadLine, parse_object
+from gym.errors import ConfigError, UserError
+from gym.wire.json_text import replace_surrogates_in_text
 
 Agent = Annotated[str, typer.Argument(metavar="AGENT", help="An agent of the stack: gym ps shows them.")]
 Question = Annotated[str, typer.Argument(metavar="QUESTION", help="What a user would say.")]
@@ -46,7 +48,7 @@ def command(
         if row:
             answer = found.run({**asked, "agent_ref": {"type": "responses_api_agents", "name": agent}})
         else:
-            answer = found.ask(agent, question, **({"tools": []} if no_tools else {}))
+            answer = found.ask(agent, replace_surrogates_in_text(question), **({"tools": []} if no_tools else {}))
     if as_json:
         console.show_json(answer)
         return 0
@@ -56,23 +58,18 @@ def command(
 
 
 def read_row(where: str) -> dict[str, Any]:
-    """`rows.jsonl` is its first line, `rows.jsonl:3` its third."""
+    """`rows.jsonl` is its first line, `rows.jsonl:3` its third; read as `gym rollouts` reads it."""
     found = re.fullmatch(r"(.+?)(?::([1-9]\d*))?", where)
-    path, number = Path(found[1] if found else where), int(found[2] or 1) if found else 1
-    try:
-        with path.open("rb") as lines:
-            line = next((line for at, line in enumerate(lines, 1) if at == number), None)
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}", "--row FILE.jsonl:LINE") from None
+    file, number = (found[1], int(found[2] or 1)) if found else (where, 1)
+    if not Path(file).is_file():
+        raise UserError(f"{file} cannot be read: there is no such file", "--row FILE.jsonl:LINE; lines count from 1")
+    line = next((line for line in read_lines([file]) if line.number == number), None)
     if line is None:
-        raise UserError(f"{path} has no line {number}", "Lines count from 1.")
+        raise UserError(f"{file} has no line {number} with a row", "Lines count from 1.")
     try:
-        row = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise UserError(f"{path}:{number}: no JSON: {error}", "A row is one JSON object a line.") from None
-    if not isinstance(row, dict):
-        raise UserError(f"{path}:{number}: a row is a JSON object", "A row is one JSON object a line.")
-    return row
+        return parse_object(line)
+    except BadLine as bad:
+        raise ConfigError([bad.problem]) from None
 
 
 def lines_of(answer: dict[str, Any]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from gym.cli import console
 from gym.cli.options import AsJson
-from gym.cli.study_options import show_facts, show_some
+from gym.cli.study_options import need_number, show_facts, show_some
 from gym.collect.study.comparison import By, RolloutComparison, compare_rollouts
 from gym.collect.study.recorded import find_rollouts
 
@@ -22,7 +22,10 @@ After = Annotated[Path, typer.Argument(metavar="B.jsonl", help="The collection a
 Pairing = Annotated[
     By | None, typer.Option("--by", help="Pair tasks by the row's text (as a rule), or by its index in the data set.")
 ]
-FlipAt = Annotated[float, typer.Option("--flip-at", metavar="REWARD", help="Rollouts that cross it have flipped.")]
+FlipAt = Annotated[
+    float,
+    typer.Option("--flip-at", metavar="REWARD", help="Rollouts that cross it have flipped.", callback=need_number),
+]
 
 
 def command(before: Before, after: After, by: Pairing = None, flip_at: FlipAt = 0.5, as_json: AsJson = False) -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gym.cli import console
-from gym.cli.study_options import MAX_SHOWN, Rollouts
+from gym.cli.study_options import MAX_SHOWN, Rollouts, need_number
 from gym.collect.study.chats import ArgumentForm
 from gym.collect.study.recorded import find_rollouts
 from gym.collect.study.training_data import Exported, ExportOptions, Form, export_rollouts
@@ -19,15 +18,9 @@ To = Annotated[Form, typer.Option("--to", help="Conversations, preference pairs,
 Output = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where the examples go.")]
 
 
-def _number(value: float) -> float:
-    if math.isnan(value):
-        raise typer.BadParameter("it must be a number")
-    return value
-
-
 MinReward = Annotated[
     float,
-    typer.Option("--min-reward", metavar="R", help="sft: only rollouts as good as this.", callback=_number),
+    typer.Option("--min-reward", metavar="R", help="sft: only rollouts as good as this.", callback=need_number),
 ]
 Margin = Annotated[
     float, typer.Option("--margin", metavar="R", min=0, help="dpo: best and worst at least so far apart.")

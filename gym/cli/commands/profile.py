@@ -10,14 +10,18 @@ import typer
 
 from gym.cli import console
 from gym.cli.options import AsJson
-from gym.cli.study_options import InputsFile, Rollouts, show_facts, show_some
+from gym.cli.study_options import InputsFile, Rollouts, need_number, show_facts, show_some
 from gym.collect.study.difficulty import Borders, Profile, TaskRate, profile_rollouts
 from gym.collect.study.recorded import find_rollouts, open_inputs
 from gym.data.whole_files import refuse_other_form
 from gym.errors import UserError
 
-Easy = Annotated[float, typer.Option("--too-easy", metavar="MEAN", help="A task's mean reward from here on.")]
-Hard = Annotated[float, typer.Option("--too-hard", metavar="MEAN", help="A task's mean reward up to here.")]
+Easy = Annotated[
+    float, typer.Option("--too-easy", metavar="MEAN", help="A task's mean reward from here on.", callback=need_number)
+]
+Hard = Annotated[
+    float, typer.Option("--too-hard", metavar="MEAN", help="A task's mean reward up to here.", callback=need_number)
+]
 Keep = Annotated[
     tuple[float, float] | None, typer.Option("--keep-between", metavar="LO HI", help="Write the rows between, to -o.")
 ]
@@ -38,6 +42,9 @@ def command(
     """Show how hard each task was; keep those between: gym profile X --keep-between 0.1 0.9 -o new.jsonl."""
     if (keep_between is None) != (output is None):
         raise UserError("--keep-between and -o go together.", "gym profile X.jsonl --keep-between 0.1 0.9 -o new.jsonl")
+    if keep_between and not keep_between[0] <= keep_between[1]:
+        low, high = keep_between
+        raise UserError(f"--keep-between {low:g} {high:g}: LO is not below HI", "--keep-between 0.1 0.9")
     if output:
         refuse_other_form(output)
     paths = find_rollouts(rollouts)

@@ -92,6 +92,17 @@ def test_a_bug_leaves_a_report_with_the_traceback_and_without_any_value(
     assert "canary" not in report
 
 
+def test_words_that_are_no_text_do_not_lose_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["gym", "ask", "bad \udcff"])
+    assert exit_code(raising(ZeroDivisionError("no text"))) == BUG
+    (report,) = tmp_path.iterdir()
+    assert "command: gym ask bad \\udcff" in report.read_text("utf-8")
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
 def test_a_sigterm_ends_a_command_the_way_ctrl_c_does_and_the_handler_goes_again() -> None:
     before = signal.getsignal(signal.SIGTERM)
 
