@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -67,6 +68,7 @@ class CollectOptions(AttemptOptions):
         check(bool(self.inputs), "input", "nothing", "one file at least, or - for standard input")
         check(self.limit is None or self.limit >= 1, "limit", self.limit, "at least 1")
         check(self.repeats >= 1, "repeats", self.repeats, "at least 1")
+        check_params(self.params)
         index, parts = self.shard
         check(1 <= index <= parts, "shard", f"{index}/{parts}", "i/n with i from 1 to n, as in 2/8")
         if self.queue is not None:
@@ -95,6 +97,14 @@ class CollectOptions(AttemptOptions):
             "params": dict(self.params),
             **({"tools": "auto"} if self.fill_tools else {}),
         }
+
+
+def check_params(params: Mapping[str, Any]) -> None:
+    """They go over every row, so what no request can hold is said before the first."""
+    try:
+        json.dumps(dict(params), allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError) as error:
+        raise UserError(f"params cannot be written as JSON: {error}", 'params={"temperature": 1.0}') from None
 
 
 def check(good: bool, name: str, found: object, wanted: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from gym.collect.collect_options import AttemptOptions, check
+from gym.collect.collect_options import AttemptOptions, check, check_params
 from gym.errors import UserError
 
 T = TypeVar("T")
@@ -91,6 +91,7 @@ class GroupOptions(AttemptOptions):
         check(self.stale in get_args(Stale), "stale", repr(self.stale), "'cancel' or 'mark'")
         check(self.share is None or 0 < self.share < 1e6, "share", self.share, "a weight above 0, as in 1 or 2.5")
         check(not self.drop_equal or self.size > 1, "size", 1, "at least 2 with drop_equal: one reward equals itself")
+        check_params(self.params)
         check(self.drain > 0, "drain", self.drain, "more than 0 seconds")
 
     @property

@@ -20,6 +20,7 @@ ROW: dict[str, Any] = {"responses_create_params": {}}
         ({"size": 0}, "size is 0; it must be between 1 and 10,000"),
         ({"size": "many"}, "size: Input should be a valid integer"),
         ({"size": 1, "drop_equal": True}, "at least 2 with drop_equal"),
+        ({"params": {"temperature": float("nan")}}, "params cannot be written as JSON: Out of range"),
         ({"limit": 0}, "limit is 0"),
         ({"epochs": 0}, "epochs is 0"),
         ({"ahead": 0}, "ahead is 0"),
