@@ -78,10 +78,10 @@ def test_without_zstd_nothing_is_fetched(hub: Hub, out: Path, monkeypatch: pytes
     hub.add(NAME, {"train-0.jsonl.zst": b"?"})
     real = importlib.import_module
 
-    def import_module(name: str) -> object:
+    def import_module(name: str, package: str | None = None) -> object:
         if name.endswith(".zstd"):
             raise ImportError(name)
-        return real(name)
+        return real(name, package)
 
     monkeypatch.setattr(importlib, "import_module", import_module)
     with pytest.raises(UserError, match="this Python has no zstd"):
