@@ -83,7 +83,7 @@ def test_files_of_several_kinds_follow_one_another(arrow: Any, tmp_path: Path) -
         ("a.csv", b"", r"a\.csv has no rows"),
         ("a.csv", b"q\n", r"a\.csv has no rows"),
         ("a.csv", b"id,agent_ref\n1,{}\n2,{x\n", r"a\.csv: row 2: agent_ref is a text that is no JSON"),
-        ("a.csv.gz", gzip.compress(b"q\n1\n")[:-9], r"a\.csv\.gz cannot be read: "),
+        ("a.csv.gz", gzip.compress(b"q\n1\n", mtime=0)[:-9], r"a\.csv\.gz cannot be read: "),
         ("a.csv.gz", b"q\n1\n", r"a\.csv\.gz"),
         ("a.json", b'[{"a": 1}, 2]', r"a\.json: item 2 of the list is no object"),
         ("a.json", b'[\n{"a": 1},\n{"a": }\n]', r"a\.json:3: item 2 is no JSON"),
