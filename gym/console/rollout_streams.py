@@ -11,6 +11,7 @@ import io
 import secrets
 import shutil
 import tempfile
+from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -34,7 +35,7 @@ from gym.console.console_replies import error_body
 from gym.console.discovery_sources import DiscoverySources
 from gym.console.environment_tools import own_tools
 from gym.console.group_streams import KEYS, OpenStreams, open_groups, read_group_order
-from gym.data.line_source import BOM, row_to_line
+from gym.data.line_source import row_to_line
 from gym.errors import GymError, Problem, UserError
 from gym.http.pool import HttpClient
 from gym.wire.policy_endpoint import KEY
@@ -225,7 +226,7 @@ def _parse_options(fields: Mapping[str, Any]) -> RolloutRequest:
 
 def _is_row(line: bytes) -> bool:
     try:
-        first = orjson.loads(line.removeprefix(BOM))
+        first = orjson.loads(line.removeprefix(BOM_UTF8))
     except orjson.JSONDecodeError:
         return False
     return isinstance(first, dict) and not {"rows", "sources"} & first.keys()

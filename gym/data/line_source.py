@@ -139,7 +139,7 @@ def row_to_line(row: object, name: str, number: int) -> Line:
     except UNWRITABLE as error:
         hint = "a row holds texts, numbers, booleans, lists and dicts; None is null"
         raise UserError(f"{name}:{number}: the row cannot be written as JSON: {error}", hint) from None
-    return Line((raw.removeprefix(BOM) if number == 1 else raw).strip(), name, number)
+    return Line((raw.removeprefix(BOM_UTF8) if number == 1 else raw).strip(), name, number)
 
 
 def is_blank(row: object) -> bool:

@@ -24,10 +24,7 @@ commands: Final[dict[str, tuple[str, str]]] = {
     "sample": ("sample", "Take N random rows, in their order: gym data sample train.jsonl -n 100 -o some.jsonl."),
     "card": ("card", "Write a card with figures and plots: gym data card train.jsonl -o README.md."),
     "grow": ("grow", "Make rows: gym data grow graphwalks --rows 1000 --difficulty hard --split train -o train.jsonl."),
-    "from": (
-        "from_library",
-        "Make rows of a library's tasks: gym data from gymnasium FrozenLake-v1 Taxi-v4 --rows 500 -o games.jsonl.",
-    ),
+    "from": ("from_library", "Make rows of a library's tasks, or of a file of parquet, arrow, CSV or a JSON list."),
     "filter": (
         "filter",
         "Keep the rows whose pass rate lies between: gym data filter rows.jsonl --by X.jsonl -o kept.jsonl.",
