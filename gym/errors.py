@@ -76,6 +76,7 @@ class StartFailed(InfraError):
 
     def __init__(self, server: str, what: str, log: str = "", hint: str = "") -> None:
         self.server = server
+        self.problem = what
         self.log = log
         super().__init__(f"{server}: {what}" + (f"\n{log}" if log else ""), hint)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gym.cli import console
+from gym.cli.field_places import naming_lines
 from gym.cli.live_status import live_status
 from gym.cli.planning import plan_stack
 from gym.cli.profiles import ProfileOf
@@ -46,7 +47,7 @@ class StackStarter(NamedTuple):
             console.note(line)
         _show_changes(runtime.changes(home, prepared))
         try:
-            with live_status(f"starting stack '{self.stack}'") as on_status:
+            with naming_lines(loaded), live_status(f"starting stack '{self.stack}'") as on_status:
                 status = runtime.up(home, prepared, on_status, timeout=self.timeout)
             if plan.sandbox is not None:
                 _show_builds(self.session)

@@ -13,6 +13,7 @@ from typing import Final
 
 from gym.cli import console
 from gym.cli.console import format_duration
+from gym.cli.field_places import naming_lines
 from gym.cli.saved_words import describe_changes, describe_late, describe_reload, name_files
 from gym.cli.server_logs import ServerLogs
 from gym.cli.sign_of_life import LIFE
@@ -92,7 +93,8 @@ class SourceWatch:
             return describe_reload(names, built=not {*names} <= {*prepared.live})
         changes = changes_between(former, plan) or runtime.changes(home, prepared)
         self._files.look_at(watched_folders(plan), self._starter.config_files(loaded))
-        runtime.up(home, prepared, _quiet, timeout=timeout)
+        with naming_lines(loaded):
+            runtime.up(home, prepared, _quiet, timeout=timeout)
         left = tuple(name for name in names if name not in {one.service for one in changes if one.action != "keep"})
         if left:
             runtime.reload(home, prepared, left, _quiet, timeout=timeout)

@@ -144,6 +144,7 @@ class Instance(Frozen):
     requirements_digest: str = ""  # "" when the SDK alone is enough
     foreign: bool = False  # written against nemo_gym: started as a script that is given its address
     origin: Location = Location()
+    places: dict[str, str] = Field(default_factory=dict, repr=False, exclude=True)  # `a.0.b` of `fields`: "FILE:LINE"
 
 
 class StackConfig(Frozen):

@@ -24,7 +24,7 @@ from gym.config.field_checks import (
 from gym.config.grants import is_grant, read_grant
 from gym.config.instance_keys import FACTS
 from gym.config.model import ContainerFacts, Instance, Location, ServerRef
-from gym.config.nodes import Findings, Node, did_you_mean, dotted, plain, set_at
+from gym.config.nodes import Findings, Node, did_you_mean, dotted, plain, set_at, walk
 from gym.config.packed import packed_at, pin_services
 from gym.config.read_sidecars import is_services, read_memory, read_services
 from gym.config.server_sources import is_foreign, requirements_digest, source_digest
@@ -130,8 +130,13 @@ def _build(draft: Draft, drafts: Sequence[Draft], around: Surroundings, findings
         entrypoint=entrypoint,
         foreign=foreign,
         origin=Location(file=draft.place.file, line=draft.place.line),
+        places={dotted(path): _place(node) for path, node in walk(draft.fields) if node.file},
         **digests,
     )
+
+
+def _place(node: Node) -> str:
+    return f"{node.file}:{node.line}" if node.line else node.file
 
 
 def _with_build(grant: Grant | None, fields: Mapping[str, Any]) -> Grant | None:

@@ -24,6 +24,20 @@ def test_container_facts_are_parted_from_fields(tree: ConfigTree) -> None:
     assert (found.origin.file, found.origin.line) == ("a.yaml", 1)
 
 
+def test_each_field_knows_the_line_it_was_written_on(tree: ConfigTree) -> None:
+    tree.server("servers/resources/mcqa")
+    tree.write("a.yaml", "mcqa:\n  resources_servers:\n    mcqa:\n      rate: 2\n      parts:\n        - name: a\n")
+    found = instance(tree.load(files=("a.yaml",), overrides=("mcqa.resources_servers.mcqa.typed=1",)), "mcqa")
+    assert found.places == {
+        "": "a.yaml:3",
+        "rate": "a.yaml:4",
+        "parts": "a.yaml:5",
+        "parts.0": "a.yaml:6",
+        "parts.0.name": "a.yaml:6",
+        "typed": "command line",
+    }
+
+
 @pytest.mark.parametrize(
     ("fact", "said"),
     [
