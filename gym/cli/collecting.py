@@ -12,8 +12,9 @@ from gym.cli.progress import follow_progress, show_summary
 from gym.cli.queue_address import read_queue_options
 from gym.cli.rollout_inputs import find_rows, parse_params, parse_shard
 from gym.cli.stack_session import router_of
-from gym.cli.unhealthy import none_unhealthy, unhealthy_in, with_unhealthy
+from gym.cli.unhealthy import fate_of, none_unhealthy, unhealthy_in, with_unhealthy
 from gym.collect import CollectOptions, OnEvent, Summary, run_collection
+from gym.collect.events import EXIT_STOPPED
 from gym.collect.log_to import RunLogs, check_loggers
 from gym.collect.queue.queue_options import QueueOptions
 from gym.data.whole_files import refuse_other_form
@@ -42,7 +43,7 @@ def collect(options: CollectOptions, stack: str, log_to: Sequence[str], *, bad_r
     if as_json:
         console.show_json(summary.to_dict())
     else:
-        show_summary(summary)
+        show_summary(summary, fate_of(stack) if stack and summary.exit_code == EXIT_STOPPED else "")
     return summary.exit_code
 
 

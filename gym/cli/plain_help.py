@@ -35,6 +35,7 @@ INSTEAD = {
     "start": "gym up NAMES",
     "stop": "gym down",
     "status": "gym ps",
+    "diff": "gym render NAMES --diff",
     "prepare": "gym data prepare joins data sets; gym rollouts needs none of it and checks rows as it reads them",
     "init": "gym new resources NAME",
     "collect": "gym rollouts INPUT -o OUTPUT",

@@ -17,7 +17,6 @@ from gym.cli import console
 from gym.cli.failure_reasons import commonest_reasons
 from gym.cli.sign_of_life import LIFE
 from gym.collect import BadRow, Event, Notice, OnEvent, Progress, Summary
-from gym.collect.events import EXIT_STOPPED
 from gym.collect.queue.queue_options import QueueView
 from gym.collect.run_replies import TERMINAL
 
@@ -62,8 +61,8 @@ def _follow_json() -> Iterator[OnEvent]:
     yield report
 
 
-def show_summary(summary: Summary) -> None:
-    """What was collected, by agent; what failed, by kind; where it is."""
+def show_summary(summary: Summary, stack: str = "") -> None:
+    """What was collected, by agent; what failed, by kind; where it is; what became of the stack, where that is said."""
     progress = summary.progress
     rows = [
         (name, f"{one.done:,}", format_reward(one.mean_reward), _counted(one.failed, one.failures))
@@ -81,7 +80,7 @@ def show_summary(summary: Summary) -> None:
     columns = ("AGENT", "ROLLOUTS", "MEAN REWARD", "FAILURES")
     console.show(console.make_table(columns, rows, right=columns[1:]))
     console.show()
-    for name, value in _facts(summary).items():
+    for name, value in _facts(summary, stack).items():
         if value:
             console.show(Text.assemble((f"{name:<9}", "bold"), value))
         if value and name == "failures" and summary.failures_file:
@@ -89,7 +88,7 @@ def show_summary(summary: Summary) -> None:
                 console.show(Text(f"{'':<9}{reason}", style="yellow"))
 
 
-def _facts(summary: Summary) -> dict[str, str]:
+def _facts(summary: Summary, stack: str) -> dict[str, str]:
     progress = summary.progress
     bad = len(summary.bad_rows)
     return {
@@ -101,7 +100,7 @@ def _facts(summary: Summary) -> dict[str, str]:
         "earlier": f"{progress.resumed:,} rollouts were there already" if progress.resumed else "",
         "took": f"{console.format_duration(progress.elapsed)}, {_mean_rate(progress):.1f} rollouts/s",
         "ended": summary.reason,
-        "stack": "runs on; gym down stops it" if summary.exit_code == EXIT_STOPPED else "",
+        "stack": stack,
         "go on": _way_on(summary),
     }
 

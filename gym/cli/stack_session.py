@@ -65,7 +65,7 @@ def open_session(
     if held and held[:2] != choice[:2] and has_stack(held.runtime, home):
         raise UserError(
             f"Stack '{stack}' runs on {_words(held)} already.",
-            "Stop it first (gym down), or give this one another name (--stack).",
+            f"Stop it first (gym down --stack {stack}), or give this one another name.",
         )
     prepare_home(home)
     write_choice(home, choice)

@@ -170,9 +170,12 @@ def test_what_is_said_beside_the_bar_stands_in_a_line_of_its_own() -> None:
     assert re.search(r"\r\x1b\[2K(\x1b\[[0-9;]*m)?$", before), repr(before[-40:])  # the bar's line was cleared first
 
 
-def test_a_stopped_collection_says_that_its_stack_runs_on(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    show_summary(Summary(EXIT_STOPPED, PROGRESS, tmp_path / "out.jsonl", reason="stopped"))
+def test_a_stopped_collection_says_what_became_of_its_stack(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    stopped = Summary(EXIT_STOPPED, PROGRESS, tmp_path / "out.jsonl", reason="stopped")
+    show_summary(stopped, "runs on; gym down stops it")
     assert re.search(r"^stack +runs on; gym down stops it$", capsys.readouterr().out, re.MULTILINE)
+    show_summary(stopped)  # of a stack somewhere else
+    assert not re.search(r"^stack ", capsys.readouterr().out, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
