@@ -93,6 +93,7 @@ HEADER_MCP_SESSION: Final = "x-nemo-gym-session-token"  # whose tools an MCP cli
 
 COOKIE_REPLICA: Final = "gym_replica_"  # + slug of the instance: the router's sticky cookie
 ROUTER_PORT: Final = 11000  # clients written for NeMo Gym expect a head server there
+HOST_FROM_INSIDE: Final = "host.docker.internal"  # what a container calls the machine it runs on
 DEFAULT_STACK: Final = "gym"  # its name where none is given
 SERVER_PREFIX: Final = "/s/"
 REPLICA_PREFIX: Final = "/s/~"  # + id of a replica: leads to this one alone, or nowhere

@@ -7,11 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gym.config.plain_trees import change_texts, texts_of
+from gym.labels import HOST_FROM_INSIDE
 
 if TYPE_CHECKING:  # the console rewrites URLs and has no plan
     from gym.plan.model import Plan, Service
 
-HOST: Final = "host.docker.internal"
+HOST: Final = HOST_FROM_INSIDE
 LOOPBACK_URL: Final = re.compile(
     r"^(?P<scheme>[a-z][a-z0-9+.-]*://)(?P<user>[^/@]*@)?(localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[::1?\])(?=[:/?#]|$)"
 )

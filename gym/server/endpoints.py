@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from gym.errors import UserError
+from gym.labels import HOST_FROM_INSIDE
 from gym.wire.failures import RolloutError
 from gym.wire.upstream_file import FILE, Upstreams, origin_of
 
@@ -185,11 +186,22 @@ def show_url(url: str) -> str:
     return f"{parts.scheme}://{host}{parts.path}"
 
 
+def what_to_check(url: str) -> str:
+    """Where a model cannot be reached. One of this machine may answer everybody but containers."""
+    if urlsplit(url).hostname == HOST_FROM_INSIDE:
+        return (
+            "Containers call this machine by that name. Is the model running, and does it listen on 0.0.0.0, not on "
+            "127.0.0.1 alone?"
+        )
+    return "Is it running, is the base URL right?"
+
+
 def check_url(url: str) -> str:
     parts = urlsplit(url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname:
+        shown = url.strip().rpartition("@")[2].partition("?")[0]
         raise UserError(
-            f"the model's base URL is not an http(s) address: {show_url(url)!r}", "for example http://127.0.0.1:8000/v1"
+            f"the model's base URL is not an http(s) address: {shown!r}", "for example http://127.0.0.1:8000/v1"
         )
     return url.strip().rstrip("/")
 

@@ -21,7 +21,7 @@ from gym.errors import UserError
 from gym.http.tracing import TRACING
 from gym.labels import REDACTED
 from gym.server.carrier import Broken, Carried, Carrier, Unreachable
-from gym.server.endpoints import Endpoints, show_url
+from gym.server.endpoints import Endpoints, show_url, what_to_check
 from gym.server.limiter import Closed, Limiter, pause
 from gym.wire.failures import FailureKind, RolloutError
 from gym.wire.json_text import write_json
@@ -263,7 +263,7 @@ class Upstream:
             reply = await self._carry(url, data, headers, proxy, ends)
             return self._read(url, reply.status, reply.body, reply.headers)
         except Unreachable as error:
-            reason = f"cannot reach the model at {show_url(url)}: {error}. Is it running, is the base URL right?"
+            reason = f"cannot reach the model at {show_url(url)}: {error}. {what_to_check(url)}"
             return TryOutcome({}, RolloutError("model", self._scrub(reason), retryable=True), 0.0, unreachable=True)
         except TimeoutError:
             late = f"{show_url(url)} had not answered when the time was up"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -11,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from gym.errors import UserError
 from gym.files import write_atomically
 from gym.server import endpoints
+from gym.server.endpoints import check_url, what_to_check
 from gym.server.upstream import CallContext, Upstream, caller
 from gym.wire.failures import RolloutError
 from gym.wire.upstream_file import FILE, Upstreams
@@ -157,3 +160,22 @@ async def test_keys_said_at_run_time_are_in_no_message(tmp_path: Path) -> None:
 def test_addresses_are_http_and_hold_no_password(url: str) -> None:
     with pytest.raises(ValueError, match="base_urls"):
         Upstreams(base_urls=(url,))
+
+
+def test_a_model_of_this_machine_that_containers_cannot_reach_is_told_where_to_listen() -> None:
+    assert "listen on 0.0.0.0" in what_to_check("http://host.docker.internal:8000/v1/responses")
+    assert what_to_check("http://gpu-7:8000/v1") == "Is it running, is the base URL right?"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("nourl", "'nourl'"),
+        ("localhost:8000/v1", "'localhost:8000/v1'"),
+        ("me:secret1@host/v1?key=secret1", "'host/v1'"),
+    ],
+)
+def test_a_base_url_that_is_none_is_shown_as_it_was_written_without_what_is_secret(url: str, shown: str) -> None:
+    with pytest.raises(UserError, match=rf"not an http\(s\) address: {re.escape(shown)}") as refused:
+        check_url(url)
+    assert "secret1" not in str(refused.value)
