@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from gym.plan.model import Change, Observed, ObservedService, Plan, SandboxPlan, Service, Sidecar
 from gym.plan.shared_processes import shared_processes
-from gym.wire.stack_names import SANDBOX
+from gym.wire.stack_names import ROUTER, SANDBOX
 
 
 def diff(plan: Plan, observed: Observed) -> tuple[Change, ...]:
@@ -92,6 +92,14 @@ def changes_between(former: Plan, plan: Plan) -> tuple[Change, ...]:
     if former.sandbox is not None:
         running[SANDBOX] = ObservedService(digest=former.sandbox.digest, replicas=1, parts=former.sandbox.parts)
     return tuple(one for one in diff(plan, Observed(services=running)) if one.action != "keep")
+
+
+def router_change(former: Plan | None, plan: Plan) -> tuple[Change, ...]:
+    """Of a stack that runs: callers of the old address are lost. Port 0 keeps whatever the router has."""
+    if former is None or 0 in (former.router.port, plan.router.port):
+        return ()
+    before, now = (f"{one.router.host}:{one.router.port}" for one in (former, plan))
+    return () if before == now else (Change(action="replace", service=ROUTER, why=f"{before} -> {now}"),)
 
 
 def differs_in_sources_alone(former: Plan, plan: Plan) -> bool:

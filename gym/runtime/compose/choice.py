@@ -21,8 +21,16 @@ def choose(containers: list[Container], plan: Plan | None, names: tuple[str, ...
         seats = ({seat.instance, replica_id(seat, plan)} for seat in one.seats)
         for name in {one.service, one.name, replica_id(one, plan)}.union(*seats):
             by_name.setdefault(name, []).append(one)
+    _check_there(names, by_name, plan)
     _check_known(names, by_name)
     return list({one.id: one for name in names for one in by_name[name]}.values())
+
+
+def _check_there(names: tuple[str, ...], known: Mapping[str, object], plan: Plan | None) -> None:
+    for one in plan.services if plan else ():
+        if one.name in names and one.name not in known and one.replicas:
+            what = f"`{one.name}` has no container: it was removed, or never made."
+            raise InfraError(what, f"Make it: gym scale {one.name}={one.replicas}")
 
 
 def choose_running(containers: list[Container], plan: Plan | None, name: str) -> Container:

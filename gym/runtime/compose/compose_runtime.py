@@ -15,6 +15,7 @@ from gym.engine import connect, docker_environ, engine_host, find_engine, requir
 from gym.errors import InfraError, NotUp, UserError
 from gym.plan import diff
 from gym.plan.model import Change, Observed, Plan, RouterPlan
+from gym.plan.plan_diff import router_change
 from gym.plan.shared_processes import running_processes, share_processes, tell_shared
 from gym.render.override_changes import check_override, named_instances, override_changes, tell_stale
 from gym.runtime.compose.catalog_copies import write_catalog, writing_catalog
@@ -126,7 +127,8 @@ class ComposeRuntime:
         found = diff(prepared.plan, observed(containers))
         by_files = override_changes(earlier.override_texts, texts, prepared.plan, state.project) if containers else ()
         moved = switched(earlier.synced, prepared.live) if containers else ()
-        return tell_stale(found, stale | {one.service for one in moved}, (*moved, *by_files))
+        told = tell_stale(found, stale | {one.service for one in moved}, (*moved, *by_files))
+        return (*told, *router_change(earlier.plan if containers else None, prepared.plan))
 
     def up(self, home: Path, prepared: Prepared, on_status: OnStatus, *, timeout: float | None) -> StackStatus:
         engine = require_engine()

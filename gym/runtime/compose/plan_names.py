@@ -14,6 +14,8 @@ class ServiceNames(NamedTuple):
     slug: str
     implementation: str
     process: str = ""
+    replicas: int = 1
+    type: str = ""
 
 
 class ListeningPort(NamedTuple):
@@ -53,7 +55,14 @@ def read_names(plan: Mapping[str, Any]) -> PlanNames:
         plan["stack"],
         RouterAddress(router["host"], router["port"]),
         tuple(
-            ServiceNames(one["name"], one["slug"], one["implementation"], one.get("process", ""))
+            ServiceNames(
+                one["name"],
+                one["slug"],
+                one["implementation"],
+                one.get("process", ""),
+                one["replicas"],
+                one["type"],
+            )
             for one in plan["services"]
         ),
         tuple(_sidecar(one) for one in plan.get("sidecars", ())),

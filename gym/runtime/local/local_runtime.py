@@ -38,9 +38,12 @@ class LocalRuntime:
         return prepare(plan, secrets, read_sandbox_facts(plan), running)
 
     def changes(self, home: Path, prepared: Prepared) -> tuple[Change, ...]:
-        from gym.plan.plan_diff import diff  # noqa: PLC0415  (as above)
+        from gym.plan.plan_diff import diff, router_change  # noqa: PLC0415  (as above)
+        from gym.runtime.local.starting import read_plan  # noqa: PLC0415  (as above)
 
-        return diff(prepared.plan, self.observe(home))
+        observed = self.observe(home)
+        former = read_plan(Home(home.resolve())) if observed.services else None
+        return (*diff(prepared.plan, observed), *router_change(former, prepared.plan))
 
     def up(self, home: Path, prepared: Prepared, on_status: OnStatus, *, timeout: float | None) -> StackStatus:
         from gym.runtime.local.starting import start  # noqa: PLC0415  (what a stack is made of takes long to load)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from gym.plan import Change, Observed, ObservedService, Plan, changes_to_text, diff, make_plan
-from gym.plan.plan_diff import changes_between, differs_in_sources_alone
+from gym.plan import Change, Observed, ObservedService, Plan, RouterPlan, changes_to_text, diff, make_plan
+from gym.plan.plan_diff import changes_between, differs_in_sources_alone, router_change
 from tests.support.compose_plans import plan_of, service, shared_plan
 from tests.support.plans import stack
 
@@ -120,3 +120,9 @@ def test_an_instance_that_leaves_a_process_is_named_to_those_that_stay() -> None
     plan = plan_of(service("one"))
     running = {"one": beside("two", "three", digest="digest-of-one")}
     assert by_name(diff(plan, Observed(services=running)))["one"] == ("replace", "its process loses three and 1 more")
+
+
+def test_another_port_replaces_the_router_and_is_told() -> None:
+    former, plan, any_port = (Plan(stack="s", services=(), router=RouterPlan(port=port)) for port in (11000, 12000, 0))
+    assert by_name(router_change(former, plan)) == {"router": ("replace", "127.0.0.1:11000 -> 127.0.0.1:12000")}
+    assert router_change(former, former) == router_change(former, any_port) == router_change(None, plan) == ()

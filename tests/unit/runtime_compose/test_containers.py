@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gym.errors import InfraError, UserError
 from gym.labels import BLOCKED
 from gym.runtime.compose.choice import choose
 from gym.runtime.compose.containers import (
@@ -19,6 +20,8 @@ from gym.runtime.compose.containers import (
     status_of,
     statuses_of,
 )
+from gym.runtime.compose.plan_names import read_names
+from gym.runtime.compose.stack_status import with_missing
 from gym.wire.stack_names import shared_port
 from tests.support.compose_plans import plan_of, service, shared_plan
 
@@ -179,3 +182,18 @@ def test_a_name_of_an_instance_means_the_container_that_it_shares() -> None:
     assert choose(there, plan, ("mcqa_simple_agent",)) == there[:2]
     assert choose(there, plan, AGENTS) == there[:2]
     assert choose(there, plan, ("mcqa-simple-agent-2",)) == [there[1]]
+
+
+def test_an_instance_whose_container_was_removed_is_named_with_the_command_that_makes_it() -> None:
+    plan = plan_of(service("mcqa", replicas=3), service("judge"), service("none", replicas=0))
+    names = read_names(plan.model_dump(mode="json"))
+    found = [status_of(container(number=number), plan) for number in (2, 5)]
+    listed = {one.replica: (one.state, one.detail) for one in with_missing(names, found)[2:]}
+    assert listed == {
+        "mcqa-1": ("exited", "no container (yet); make it: gym scale mcqa=3 --stack demo"),
+        "judge-1": ("exited", "no container (yet); make it: gym scale judge=1 --stack demo"),
+    }
+    with pytest.raises(InfraError, match="`judge` has no container"):
+        choose([container()], plan, ("judge",))
+    with pytest.raises(UserError, match="is not in this stack"):
+        choose([container()], plan, ("none",))

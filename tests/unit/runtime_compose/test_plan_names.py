@@ -11,7 +11,7 @@ def test_names_and_addresses_are_those_of_the_plan() -> None:
     names = read_names(plan.model_dump(mode="json"))
     assert (names.stack, *names.router) == (plan.stack, plan.router.host, plan.router.port)
     assert [tuple(one) for one in names.services] == [
-        (one.name, one.slug, one.implementation, one.process) for one in plan.services
+        (one.name, one.slug, one.implementation, one.process, one.replicas, one.type) for one in plan.services
     ]
     assert [(one.name, one.slug, one.spec.port) for one in names.sidecars] == [
         (one.name, one.slug, one.spec.port) for one in plan.sidecars
