@@ -24,7 +24,7 @@ from gym.config.field_checks import (
 from gym.config.grants import is_grant, read_grant
 from gym.config.instance_keys import FACTS
 from gym.config.model import ContainerFacts, Instance, Location, ServerRef
-from gym.config.nodes import Findings, Node, did_you_mean, dotted, plain, set_at, walk
+from gym.config.nodes import Findings, Node, children, did_you_mean, dotted, plain, set_at, walk
 from gym.config.packed import packed_at, pin_services
 from gym.config.read_sidecars import is_services, read_memory, read_services
 from gym.config.server_sources import is_foreign, requirements_digest, source_digest
@@ -189,6 +189,9 @@ def _container(
     for key, node in facts.items():
         if _accepts(key, node):
             given[key] = _fact(key, node)
+        elif (part := _refused_part(key, node)) is not None:
+            what = f"must be text; found {shown_value(str(part[0]), part[1])}"
+            findings.add(part[1], (draft.name, key, part[0]), what, "Write it in quotes, or take it out.")
         else:
             what = f"must be {_WANTED[key]}; found {shown_value(key, node)}"
             findings.add(node, (draft.name, key), what, f"Fix it, or take `{key}` out.")
@@ -224,6 +227,15 @@ def _accepts(key: str, node: Node) -> bool:
     except ValidationError:
         return False
     return True
+
+
+def _refused_part(key: str, node: Node) -> tuple[str | int, Node] | None:
+    """What is wrong in a mapping or list that itself is what it may be."""
+    if key == "env" and isinstance(node.value, dict):
+        return next((one for one in children(node) if isinstance(one[1].value, (dict, list, type(None)))), None)
+    if key == "secrets" and isinstance(node.value, list):
+        return next((one for one in children(node) if not (isinstance(one[1].value, str) and one[1].value)), None)
+    return None
 
 
 def _fact(key: str, node: Node) -> Any:

@@ -38,6 +38,11 @@ def explain(error: ProgramFailed, overrides: tuple[Path, ...]) -> GymError:
         return ServiceNotReady(f"A service is not ready: {found[1]}", "gym logs shows why.")
     if "range of CPUs is from" in output:
         return UserError(f"An instance asks for more CPUs than there are. {_last_line(output)}", "Lower its `cpus:`.")
+    if "Pulling" in output and (found := re.findall(r"(?m)^\s*(?:Image )?(\S+) Error ", output)):
+        return InfraError(
+            f"No image of {', '.join(sorted(set(found)))} is here, and none can be pulled: {_last_line(output)}",
+            "Check the name, log in (docker login), or bring it from a machine with a network: docker save and load.",
+        )
     if overrides and not re.search(r"daemon", output, re.IGNORECASE):
         names = ", ".join(str(path) for path in overrides)
         return UserError(

@@ -1,0 +1,29 @@
+"""What Compose says when it fails, as a person is told it."""
+
+from __future__ import annotations
+
+from gym.errors import InfraError, ProgramFailed
+from gym.runtime.compose.compose_errors import explain
+
+REASON = 'Get "https://registry-1.docker.io/v2/": dial tcp: lookup registry-1.docker.io: no such host'
+NOT_PULLED = f"""\
+traces Pulling
+ grafana Pulling
+ traces Error {REASON}
+ grafana Error {REASON}
+Error response from daemon: {REASON}
+"""
+
+
+def test_services_whose_images_cannot_be_pulled_are_named_with_what_to_do() -> None:
+    told = explain(ProgramFailed(("docker", "compose", "up"), 18, NOT_PULLED), ())
+    assert isinstance(told, InfraError)
+    assert told.what == (
+        f"No image of grafana, traces is here, and none can be pulled: Error response from daemon: {REASON}"
+    )
+    assert "docker save and load" in told.hint
+
+
+def test_what_is_not_known_is_passed_on() -> None:
+    unknown = ProgramFailed(("docker", "compose", "up"), 1, "Error response from daemon: the moon is full\n")
+    assert explain(unknown, ()) is unknown
