@@ -38,15 +38,15 @@ def explain(error: ProgramFailed, overrides: tuple[Path, ...]) -> GymError:
         return ServiceNotReady(f"A service is not ready: {found[1]}", "gym logs shows why.")
     if "range of CPUs is from" in output:
         return UserError(f"An instance asks for more CPUs than there are. {_last_line(output)}", "Lower its `cpus:`.")
-    if "Pulling" in output and (found := re.findall(r"(?m)^\s*(?:Image )?(\S+) Error ", output)):
+    if "Pulling" in output and (names := re.findall(r"(?m)^\s*(?:Image )?(\S+) Error ", output)):
         return InfraError(
-            f"No image of {', '.join(sorted(set(found)))} is here, and none can be pulled: {_last_line(output)}",
+            f"No image of {', '.join(sorted(set(names)))} is here, and none can be pulled: {_last_line(output)}",
             "Check the name, log in (docker login), or bring it from a machine with a network: docker save and load.",
         )
     if overrides and not re.search(r"daemon", output, re.IGNORECASE):
-        names = ", ".join(str(path) for path in overrides)
+        files = ", ".join(str(path) for path in overrides)
         return UserError(
-            f"Compose refuses the stack with {names}: {_last_line(output)}",
+            f"Compose refuses the stack with {files}: {_last_line(output)}",
             "Relative paths in it begin at the stack's own folder, .gym/<stack>/: write absolute ones, or ${PWD}/..."
             if "no such file" in output
             else "Fix that file; `gym render --target compose` prints ours.",
