@@ -263,6 +263,8 @@ def _why(container: Container, facts: Inspected) -> str:
         return "ended by SIGKILL (docker kill, or out of memory)"
     if container.state in ("exited", "restarting", "dead"):
         return ENDINGS.get(facts.exit_code, f"exit code {facts.exit_code}")
+    if container.state == "paused":
+        return f"paused; docker unpause {container.name} wakes it"
     return facts.health_output.splitlines()[-1] if facts.health_output else ""
 
 

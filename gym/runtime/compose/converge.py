@@ -23,7 +23,7 @@ from gym.plan.model import Plan
 from gym.programs import run_program
 from gym.runtime.compose.compose_errors import ServiceNotReady, explain
 from gym.runtime.compose.compose_lock import alone_with_compose
-from gym.runtime.compose.containers import PROJECT, Container, list_containers, observed
+from gym.runtime.compose.containers import PROJECT, Container, list_containers, observed, state_of
 from gym.runtime.compose.layout import Layout, State, override_files, write_first_routes
 from gym.runtime.compose.teardown import GRACE_SECONDS, hand_over_sandboxes, restart_containers, stop_containers
 from gym.runtime.compose.wait import StackHealth, wait_for_routes, wait_until_healthy
@@ -67,10 +67,11 @@ class Converger:
         return self.wait(watch, frozenset(one.name for one in watch.containers()), new=not before)
 
     def restart(self, watch: StackHealth, chosen: list[Container]) -> StackStatus:
-        """See `restart_alone`; then until all of the stack is healthy."""
+        """See `restart_alone`; then until all of the stack is healthy, but for what was ill and not asked for."""
+        ill = ill_beside(watch.containers(), chosen)
         self.restart_alone(watch, chosen)
-        # What lay there before, and was not asked for, is another matter.
-        return self.wait(watch, frozenset(one.name for one in watch.containers() if one.state != "exited"))
+        there = (one.name for one in watch.containers() if one.state != "exited")
+        return self.wait(watch, frozenset(there) - ill)
 
     def restart_alone(self, watch: StackHealth, chosen: list[Container]) -> None:
         """Each drains first; of several replicas the second half goes first, so that others stay to be asked."""
@@ -220,6 +221,16 @@ class Converger:
                     pool.shutdown()
                 raise
             done.result()
+
+
+def ill_beside(containers: Iterable[Container], chosen: Iterable[Container]) -> frozenset[str]:
+    """Names of those that were no good before `chosen` were touched: they are another matter."""
+    names = {one.name for one in chosen}
+    return frozenset(
+        one.name
+        for one in containers
+        if one.name not in names and state_of(one) in ("unhealthy", "restarting", "exited")
+    )
 
 
 def _stale(containers: Iterable[Container], hashes: Mapping[str, str]) -> list[Container]:

@@ -93,6 +93,7 @@ def test_replicas_of_two_digests_are_neither() -> None:
             Inspected(health_output="it does not listen on port 8000\n"),
             "does not listen",
         ),
+        (container(state="paused"), Inspected(), "paused; docker unpause gym-demo-1-mcqa-1 wakes it"),
         (container(state="exited", health=""), Inspected(exit_code=86), "its event loop is blocked"),
         (container(), Inspected(health_output=f"503\n{BLOCKED} at app.py:12 in verify"), "app.py:12 in verify"),
         (container(state="created", health=""), Inspected(error="no such device"), "no such device"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ from gym.config.model import StackConfig
 from gym.plan import Service, make_plan
 from gym.runtime.compose import converge
 from gym.runtime.compose.containers import Container
-from gym.runtime.compose.converge import Converger
+from gym.runtime.compose.converge import Converger, ill_beside
 from gym.runtime.compose.layout import Layout
 from gym.runtime.compose.wait import StackHealth
 from gym.runtime.compose.work import Working
@@ -132,3 +133,11 @@ def test_a_console_that_never_lists_it_holds_a_change_up_for_a_while_alone(
     stack.route()
     to = Converger(cast(Any, None), "", stack.layout, lambda _: None, 60)
     assert to.wait(cast(StackHealth, Watch(stack)), frozenset((OLD,))) is HEALTHY
+
+
+def test_a_restart_does_not_wait_for_what_was_ill_before_and_was_not_asked_for() -> None:
+    ill, chosen = container("judge-1", "judge", "unhealthy"), container(OLD, health="unhealthy")
+    paused = replace(container(NEW), state="paused")
+    beside = [container("mcqa-1"), container("mcqa-2", health="starting"), ill, chosen, paused]
+    assert ill_beside(beside, [chosen]) == {"judge-1", NEW}
+    assert ill_beside(beside, beside) == frozenset()
