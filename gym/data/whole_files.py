@@ -75,6 +75,8 @@ def refuse_inputs(outputs: Iterable[Path], inputs: Iterable[str]) -> None:
 
 def refuse_other_form(path: Path, *, table: bool = False) -> None:
     """A name that says what the file is not: what is written is JSON lines, or a Parquet table, and never packed."""
+    if not path.name:  # as `.` has none
+        raise UserError(f"{path} is a folder", "name a file in it")
     name = path.name.lower()
     if packed := packed_suffix(name, PACKED):
         raise UserError(f"{path}: the file is written unpacked", f"give a name without {packed}, pack it afterwards")

@@ -38,6 +38,11 @@ def explain(error: ProgramFailed, overrides: tuple[Path, ...]) -> GymError:
         return ServiceNotReady(f"A service is not ready: {found[1]}", "gym logs shows why.")
     if "range of CPUs is from" in output:
         return UserError(f"An instance asks for more CPUs than there are. {_last_line(output)}", "Lower its `cpus:`.")
+    if "cannot start a paused container" in output:
+        return UserError(
+            "A container of the stack is paused, and Compose changes nothing then.",
+            "gym ps names it: docker unpause NAME, then the same command again.",
+        )
     if "Pulling" in output and (names := re.findall(r"(?m)^\s*(?:Image )?(\S+) Error ", output)):
         return InfraError(
             f"No image of {', '.join(sorted(set(names)))} is here, and none can be pulled: {_last_line(output)}",

@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from gym.data.whole_files import refuse_other_form
+from gym.errors import UserError
 from tests.support.cli import gym
 from tests.support.recordings import ran, row, write_collection
 
@@ -55,3 +56,8 @@ def test_any_other_name_is_as_good_as_another(tmp_path: Path) -> None:
         refuse_other_form(tmp_path / name)
     for name in ("e.parquet", "e", "e.pq", "folder.jsonl/e"):
         refuse_other_form(tmp_path / name, table=True)
+
+
+def test_the_folder_without_a_name_is_no_file_to_write() -> None:
+    with pytest.raises(UserError, match=r"\. is a folder$"):
+        refuse_other_form(Path())

@@ -24,6 +24,11 @@ def test_services_whose_images_cannot_be_pulled_are_named_with_what_to_do() -> N
     assert "docker save and load" in told.hint
 
 
+def test_a_paused_container_is_told_with_what_wakes_it() -> None:
+    said = "Error response from daemon: cannot start a paused container, try unpause instead"
+    assert "docker unpause" in explain(ProgramFailed(("docker", "compose", "up"), 1, said), ()).hint
+
+
 def test_what_is_not_known_is_passed_on() -> None:
     unknown = ProgramFailed(("docker", "compose", "up"), 1, "Error response from daemon: the moon is full\n")
     assert explain(unknown, ()) is unknown
