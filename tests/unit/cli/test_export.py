@@ -59,5 +59,5 @@ def test_any_other_name_is_as_good_as_another(tmp_path: Path) -> None:
 
 
 def test_the_folder_without_a_name_is_no_file_to_write() -> None:
-    with pytest.raises(UserError, match=r"\. is a folder$"):
+    with pytest.raises(UserError, match=r"^\. is a folder\n"):
         refuse_other_form(Path())
