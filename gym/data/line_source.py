@@ -28,6 +28,7 @@ _BUFFER = 1 << 20
 _LONGEST = 256 << 20  # bytes of a line: a packed file of a few kilobytes may be one that fills the memory
 _WHOLE = 64 << 20  # files up to here are digested whole; of larger ones
 _FILE_ENDS = (".jsonl", ".json", ".gz", ".zst", ".parquet")  # JSON text ends otherwise
+_LONGEST_END = max(map(len, _FILE_ENDS))
 _NO_NUMBERS = (b"null", b"NaN", b"Infinity")  # one writer turns them into null, the other into words
 _SAMPLES, _SAMPLE = 512, 64 << 10  # 32 MB, evenly spread: a start must not wait for a disk
 
@@ -129,7 +130,7 @@ def count_lines(files: Iterable[str], keep_going: Callable[[], bool]) -> int | N
 
 def row_to_line(row: object, name: str, number: int) -> Line:
     """A row in memory (a mapping, or JSON text) as if it had been read from a file."""
-    if isinstance(row, Path) or isinstance(row, str) and row.lower().endswith(_FILE_ENDS):
+    if isinstance(row, Path) or isinstance(row, str) and row[-_LONGEST_END:].lower().endswith(_FILE_ENDS):
         what = f"{name}:{number}: {str(row)!r} names a file, where a row was expected"
         raise UserError(what, f"give its lines: open({str(row)!r})")
     if isinstance(row, str):
@@ -144,7 +145,7 @@ def row_to_line(row: object, name: str, number: int) -> Line:
 
 def is_blank(row: object) -> bool:
     """A line of a file that a program hands over, with nothing in it."""
-    return isinstance(row, (str, bytes)) and not row.strip()
+    return isinstance(row, (str, bytes)) and (not row or row.isspace())
 
 
 def _write_row(row: object) -> bytes:
