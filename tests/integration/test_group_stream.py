@@ -326,7 +326,7 @@ def test_groups_over_http_are_steered_in_mid_stream(stack: Stack, tmp_path: Path
     order = {"sources": sources, "size": 2, "ahead": 1, "epochs": None, "limit": 30, "name": "far away"}
     with stack.order(order) as (id, reply):
         first = orjson.loads(reply.readline())
-        assert [one["reward"] for one in first["rollouts"]] == [0.0, 1.0]
+        assert sorted(one["reward"] for one in first["rollouts"]) == [0.0, 1.0]  # in the order in which they ended
         assert first["group"]["complete"] is True
         assert [one["output"] for one in stack.ask("GET", "/collections")["collections"]] == [
             "POST /rollouts (far away)"
