@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import calendar
 import re
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -333,4 +333,5 @@ def timestamp(text: str) -> float:
     """RFC 3339 with nanoseconds, always UTC; the engine's zero time means none, and so does what is no time."""
     if not re.match(r"\d{4}-\d\d-\d\dT", text) or text.startswith("0001"):
         return 0.0
-    return float(calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")))
+    # Not time.strptime: it imports a module when it is called, here in threads, and a Ctrl-C may leave imports locked.
+    return datetime.fromisoformat(text[:19]).replace(tzinfo=UTC).timestamp()

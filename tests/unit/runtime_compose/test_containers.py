@@ -19,6 +19,7 @@ from gym.runtime.compose.containers import (
     state_of,
     status_of,
     statuses_of,
+    timestamp,
 )
 from gym.runtime.compose.plan_names import read_names
 from gym.runtime.compose.stack_status import with_missing
@@ -198,3 +199,16 @@ def test_an_instance_whose_container_was_removed_is_named_with_the_command_that_
         choose([container()], plan, ("judge",))
     with pytest.raises(UserError, match="is not in this stack"):
         choose([container()], plan, ("none",))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1970-01-02T00:00:01.123456789Z", 86401.0),
+        ("2024-05-01T10:00:00Z", 1714557600.0),
+        ("0001-01-01T00:00:00Z", 0.0),
+        ("", 0.0),
+    ],
+)
+def test_a_time_of_the_engine_is_read(text: str, seconds: float) -> None:
+    assert timestamp(text) == seconds
