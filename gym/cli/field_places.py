@@ -26,8 +26,8 @@ def naming_lines(loaded: StackConfig) -> Iterator[None]:
 
 def _refused(instance: Instance, log: str) -> list[str]:
     """As `gym.server.config` tells it: `INSTANCE: KEY: WHAT`, behind what logging puts before it."""
-    told = re.findall(rf"(?m)(?:^|\s){re.escape(instance.name)}: ([\w.-]+): (.+)$", log)
-    return [f"{where}: {instance.name}.{key}: {what}" for key, what in told if (where := _place(instance, key))]
+    refused = re.findall(rf"(?m)(?:^|\s){re.escape(instance.name)}: ([\w.-]+): (.+)$", log)
+    return [f"{where}: {instance.name}.{key}: {what}" for key, what in refused if (where := _place(instance, key))]
 
 
 def _place(instance: Instance, key: str) -> str:

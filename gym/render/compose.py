@@ -9,6 +9,7 @@ from pydantic import Field
 
 from gym import labels
 from gym.config.plain_trees import texts_of
+from gym.labels import HOST_FROM_INSIDE
 from gym.plan.model import Plan, Service, Value
 from gym.plan.model_upstreams import FOLDER, takes_upstreams
 from gym.plan.shared_processes import shared_processes
@@ -39,7 +40,6 @@ from gym.render.compose_sidecars import (
     wait_for_sidecars,
 )
 from gym.render.compose_yaml import compose_to_yaml
-from gym.render.host_urls import HOST
 from gym.wire.server_types import KINDS
 from gym.wire.stack_names import (
     CONSOLE,
@@ -68,7 +68,7 @@ NOTES_MOUNT: Final = "/run/gym-notes"
 CATALOG_MOUNT: Final = "/run/gym-catalog"
 LOGS_MOUNT: Final = "/run/gym-logs"
 RESULTS_MOUNT: Final = "/results"
-HOST_ENTRY: Final = (f"{HOST}:host-gateway",)
+HOST_ENTRY: Final = (f"{HOST_FROM_INSIDE}:host-gateway",)
 USER: Final = "10001:10001"
 MEMORY: Final = f"{MEMORY_GB}g"
 PIDS: Final = 1024
@@ -257,13 +257,13 @@ def _reaches_host(service: Service) -> bool:
     """A model server may get such a URL at run time, a rollout may bring one along, a secret may be one."""
     own = texts_of([service.fields, service.container.env])
     hidden = str(service.fields.get("state", "")).startswith(SECRET)
-    return takes_upstreams(service) or hidden or any(HOST in text for _, text in own)
+    return takes_upstreams(service) or hidden or any(HOST_FROM_INSIDE in text for _, text in own)
 
 
 def _traces_to_host(plan: Plan, service: Service | None = None) -> bool:
     """The router reports spans too; of the servers, ours alone."""
     where = read_telemetry(plan.settings.get(TELEMETRY), {}).otlp
-    return HOST in where and (service is None or service.launch == "sdk")
+    return HOST_FROM_INSIDE in where and (service is None or service.launch == "sdk")
 
 
 def server_command(service: Service) -> tuple[str, ...] | None:

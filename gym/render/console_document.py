@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gym.config.redaction import redact
+from gym.labels import HOST_FROM_INSIDE
 from gym.plan.model import Plan, Service
-from gym.render.host_urls import HOST
 from gym.render.traefik import route_prefix
 from gym.wire.telemetry import KEY as TELEMETRY
 from gym.wire.telemetry import OTLP_PORT, TRACES
@@ -30,7 +30,7 @@ def telemetry_outside(plan: Plan) -> dict[str, Any]:
     block = plan.settings.get(TELEMETRY)
     if not isinstance(block, dict):
         return {}
-    otlp = str(block.get("otlp") or "").replace(f"//{HOST}", "//127.0.0.1")
+    otlp = str(block.get("otlp") or "").replace(f"//{HOST_FROM_INSIDE}", "//127.0.0.1")
     return {**block, "otlp": otlp.replace(f"//{TRACES}:{OTLP_PORT}", f"//127.0.0.1:{OTLP_PORT}")}
 
 

@@ -12,7 +12,6 @@ from gym.labels import HOST_FROM_INSIDE
 if TYPE_CHECKING:  # the console rewrites URLs and has no plan
     from gym.plan.model import Plan, Service
 
-HOST: Final = HOST_FROM_INSIDE
 LOOPBACK_URL: Final = re.compile(
     r"^(?P<scheme>[a-z][a-z0-9+.-]*://)(?P<user>[^/@]*@)?(localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[::1?\])(?=[:/?#]|$)"
 )
@@ -25,7 +24,7 @@ class HostUrl(NamedTuple):
 
 def reach_host(plan: Plan) -> Plan:
     """The plan with every such URL rewritten."""
-    settings = {**rewrite_urls(plan.settings), "policy_host": HOST}  # for URLs that come with rollouts
+    settings = {**rewrite_urls(plan.settings), "policy_host": HOST_FROM_INSIDE}  # for URLs that come with rollouts
     return plan.model_copy(update={"services": tuple(map(_rewrite_service, plan.services)), "settings": settings})
 
 
@@ -39,7 +38,8 @@ def find_host_urls(plan: Plan) -> tuple[HostUrl, ...]:
 
 
 def rewrite_urls(tree: Any) -> Any:
-    return change_texts(tree, partial(LOOPBACK_URL.sub, lambda found: f"{found['scheme']}{found['user'] or ''}{HOST}"))
+    from_inside = partial(LOOPBACK_URL.sub, lambda found: f"{found['scheme']}{found['user'] or ''}{HOST_FROM_INSIDE}")
+    return change_texts(tree, from_inside)
 
 
 def _rewrite_service(service: Service) -> Service:

@@ -172,7 +172,7 @@ def _to_value(node: yaml.Node | None) -> Any:
     return f"{tag}{node.value if node is not None else ''}"
 
 
-def tell_stale(changes: Iterable[Change], stale: Collection[str], overrides: Iterable[Change]) -> tuple[Change, ...]:
+def with_stale(changes: Iterable[Change], stale: Collection[str], overrides: Iterable[Change]) -> tuple[Change, ...]:
     """Adds the reason to each `stale` instance: a change in `overrides`, else a new image. The other changes in
     `overrides`, those of no instance, follow as they are."""
     by_service = {one.service: one for one in overrides}

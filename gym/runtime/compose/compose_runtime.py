@@ -17,7 +17,7 @@ from gym.plan import diff
 from gym.plan.model import Change, Observed, Plan, RouterPlan
 from gym.plan.plan_diff import router_change
 from gym.plan.shared_processes import running_processes, share_processes, tell_shared
-from gym.render.override_changes import check_override, named_instances, override_changes, tell_stale
+from gym.render.override_changes import check_override, named_instances, override_changes, with_stale
 from gym.runtime.compose.catalog_copies import write_catalog, writing_catalog
 from gym.runtime.compose.choice import check_instances, choose, choose_running
 from gym.runtime.compose.compose_lock import wait_for_compose
@@ -127,8 +127,8 @@ class ComposeRuntime:
         found = diff(prepared.plan, observed(containers))
         by_files = override_changes(earlier.override_texts, texts, prepared.plan, state.project) if containers else ()
         moved = switched(earlier.synced, prepared.live) if containers else ()
-        told = tell_stale(found, stale | {one.service for one in moved}, (*moved, *by_files))
-        return (*told, *router_change(earlier.plan if containers else None, prepared.plan))
+        changes = with_stale(found, stale | {one.service for one in moved}, (*moved, *by_files))
+        return (*changes, *router_change(earlier.plan if containers else None, prepared.plan))
 
     def up(self, home: Path, prepared: Prepared, on_status: OnStatus, *, timeout: float | None) -> StackStatus:
         engine = require_engine()

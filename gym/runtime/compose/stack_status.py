@@ -37,7 +37,7 @@ def read_status(home: Path) -> StackStatus | None:
 
 
 def with_missing(plan: PlanNames, found: Iterable[ReplicaStatus]) -> list[ReplicaStatus]:
-    """And those of which there is no container: nobody makes it again unasked."""
+    """And those of which there is no container: none is made again until `gym scale` or `gym up` asks for it."""
     there = list(found)
     flag = "" if plan.stack == labels.DEFAULT_STACK else f" --stack {plan.stack}"
     missing = [

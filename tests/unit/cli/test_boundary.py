@@ -144,10 +144,10 @@ def test_ctrl_c_says_which_stacks_run_on(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("gym.runtime.local.local_runtime.LocalRuntime.status", status)
     assert exit_code(raising(KeyboardInterrupt())) == INTERRUPTED
-    told = capsys.readouterr().err
-    assert "stack 'gym' runs on: gym ps shows it, gym down stops it" in told
-    assert "stack 'mine' runs on: gym ps --stack mine shows it, gym down --stack mine stops it" in told
-    assert "whether stack 'broken' runs is unknown: gym ps --stack broken" in told
+    printed = capsys.readouterr().err
+    assert "stack 'gym' runs on: gym ps shows it, gym down stops it" in printed
+    assert "stack 'mine' runs on: gym ps --stack mine shows it, gym down --stack mine stops it" in printed
+    assert "whether stack 'broken' runs is unknown: gym ps --stack broken" in printed
 
 
 def test_what_ctrl_c_says_stands_in_a_line_of_its_own(tmp_path: Path) -> None:

@@ -36,9 +36,9 @@ def test_what_a_server_refuses_is_named_by_its_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         parse_config(Needy, "m", instance(loaded, "m").fields)
     log = f"2026-11-28 22:27:06,212 ERROR gym.server: {refused.value}\nthe reason stands above\n"
-    with pytest.raises(NotUp) as told, naming_lines(loaded):
+    with pytest.raises(NotUp) as caught, naming_lines(loaded):
         raise NotUp("m-1", "ended 3 times; its last lines:", log + log, "Fix it.")
-    lines = str(told.value).splitlines()
+    lines = str(caught.value).splitlines()
     assert lines[0] == "m-1: ended 3 times; its last lines:"
     assert lines[-4:] == [
         "command line: m.value: Input should be a valid string (found [])",
@@ -46,7 +46,7 @@ def test_what_a_server_refuses_is_named_by_its_line(tmp_path: Path) -> None:
         "a.yaml:5: m.kinnd: no such field",
         "Fix it.",
     ]
-    assert describe_late(told.value) == "m-1 does not start: a.yaml:5: m.kinnd: no such field"
+    assert describe_late(caught.value) == "m-1 does not start: a.yaml:5: m.kinnd: no such field"
 
 
 def test_another_error_stays_as_it_is(tmp_path: Path) -> None:
@@ -55,6 +55,6 @@ def test_another_error_stays_as_it_is(tmp_path: Path) -> None:
     tree.write("a.yaml", CONFIG.replace("- 7", "- {name: a}"))
     error = NotUp("m-1", "is late", "mm: kinnd: no such field\nm: it starts: anyhow")
     loaded = tree.load(files=("a.yaml",))
-    with pytest.raises(NotUp) as told, naming_lines(loaded):
+    with pytest.raises(NotUp) as caught, naming_lines(loaded):
         raise error
-    assert told.value is error
+    assert caught.value is error

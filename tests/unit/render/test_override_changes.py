@@ -6,7 +6,7 @@ import pytest
 
 from gym.errors import UserError
 from gym.plan import Change
-from gym.render.override_changes import check_override, named_instances, override_changes, tell_stale
+from gym.render.override_changes import check_override, named_instances, override_changes, with_stale
 from gym.render.override_file import adapt_override
 from tests.support.compose_plans import demo_plan, shared_plan
 
@@ -95,12 +95,12 @@ def test_stale_instances_say_why_and_others_stay() -> None:
         Change(action="replace", service="mcqa", why="cpus is 1"),
         Change(action="create", service="mail", why="image is mail:1"),
     )
-    assert [(one.action, one.service, one.why) for one in tell_stale(kept, {"mcqa", "judge"}, words)] == [
+    assert [(one.action, one.service, one.why) for one in with_stale(kept, {"mcqa", "judge"}, words)] == [
         ("replace", "mcqa", "cpus is 1"),
         ("replace", "judge", "its image changed, or what Compose makes of an override file, 1 -> 2 replicas"),
         ("create", "mail", "image is mail:1"),
     ]
-    assert tell_stale(kept, set(), ()) == kept
+    assert with_stale(kept, set(), ()) == kept
 
 
 def test_an_instance_that_a_file_names_is_a_service_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""What Compose says when it fails, as a person is told it."""
+"""What Compose says when it fails, as a person reads it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Error response from daemon: {REASON}
 
 
 def test_services_whose_images_cannot_be_pulled_are_named_with_what_to_do() -> None:
-    told = explain(ProgramFailed(("docker", "compose", "up"), 18, NOT_PULLED), ())
-    assert isinstance(told, InfraError)
-    assert told.what == (
+    explained = explain(ProgramFailed(("docker", "compose", "up"), 18, NOT_PULLED), ())
+    assert isinstance(explained, InfraError)
+    assert explained.what == (
         f"No image of grafana, traces is here, and none can be pulled: Error response from daemon: {REASON}"
     )
-    assert "docker save and load" in told.hint
+    assert "docker save and load" in explained.hint
 
 
 def test_a_paused_container_is_told_with_what_wakes_it() -> None:
