@@ -26,7 +26,7 @@ from gym.programs import find_program, run_program
 from gym.server.case_log import CaseOutcome
 from gym.server.case_rows import BadExamples, numbered_lines
 from gym.server.cases import CASES, load_cases, missing_kinds
-from gym.venvs import UV, bytecode_elsewhere
+from gym.venvs import UV, bytecode_elsewhere, hypothesis_elsewhere
 from gym.wire.rows import Row, fill_tools
 
 EXAMPLE_ROWS = 5
@@ -195,7 +195,7 @@ def _run_tests(entry: CatalogEntry, find_pytest: Callable[[CatalogEntry], Sequen
     options = (*OPTIONS, *plugins, *(() if own else NO_SETTINGS), f"--rootdir={folder}", "tests")
     try:
         with tempfile.TemporaryDirectory() as scratch:  # tests leave nothing in the server's folder
-            env = {**os.environ, **bytecode_elsewhere(os.environ), "HYPOTHESIS_STORAGE_DIRECTORY": scratch}
+            env = {**os.environ, **bytecode_elsewhere(os.environ), **hypothesis_elsewhere(os.environ)}
             env.setdefault(ENV_TEST_SECONDS, str(one_test_seconds(entry)))
             env[UV] = str(find_program("uv", package="uv"))
             if is_foreign(folder, ENTRYPOINT):

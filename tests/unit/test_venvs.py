@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gym import labels
-from gym.venvs import bytecode_elsewhere, install_environment, is_made
+from gym.venvs import bytecode_elsewhere, hypothesis_elsewhere, install_environment, is_made
 from tests.support.wheels import write_wheel
 
 
@@ -33,6 +33,16 @@ def test_bytecode_goes_to_the_cache_folder_and_nothing_beside_the_sources(tmp_pa
     subprocess.run([sys.executable, "-c", "import tiny_thing"], cwd=tmp_path, env=environ, check=True)
     (written,) = tmp_path.rglob("tiny_thing*.pyc")
     assert written.is_relative_to(tmp_path / "cache" / "bytecode")
+
+
+def test_tables_of_property_tests_stay_in_the_cache_folder_or_where_the_user_has_them(tmp_path: Path) -> None:
+    environ = {labels.ENV_CACHE: str(tmp_path / "cache"), "PATH": os.environ["PATH"]}
+    text = "from hypothesis import strategies; strategies.characters(codec='utf-8').example()"
+    argv = [sys.executable, "-W", "ignore", "-c", text]
+    subprocess.run(argv, cwd=tmp_path, env=environ | hypothesis_elsewhere(environ), check=True)
+    assert list((tmp_path / "cache" / "bytecode").rglob("*utf-8*"))
+    own = {"HYPOTHESIS_STORAGE_DIRECTORY": "/mine"}
+    assert hypothesis_elsewhere(environ | own) == own
 
 
 def test_who_wants_no_bytecode_gets_none_and_reads_what_is_there() -> None:
