@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -95,6 +96,7 @@ def _facts(summary: Summary, stack: str) -> dict[str, str]:
         "rollouts": str(summary.output),
         "failures": f"{summary.failures_file}  ({_kinds(progress.failures)})" if summary.failures_file else "",
         "metrics": str(summary.metrics_file or ""),
+        "read": f"gym view {shlex.quote(str(summary.output))}" if progress.done else "",
         "queue": _queue_words(progress.queue) if progress.queue else "",
         "bad rows": f"{bad} left out" if bad else "",
         "earlier": f"{progress.resumed:,} rollouts were there already" if progress.resumed else "",

@@ -51,7 +51,7 @@ class StackStarter(NamedTuple):
                 status = runtime.up(home, prepared, on_status, timeout=self.timeout)
             if plan.sandbox is not None:
                 _show_builds(self.session)
-            show_started(status, prepared.plan)
+            show_started(status, prepared.plan, home)
             if self.profile:
                 self.profile.end(home, plan, status.router)
         except NotUp as error:

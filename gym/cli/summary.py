@@ -1,8 +1,9 @@
-"""What a person reads when a stack is up: where it is, how to collect, how to stop."""
+"""What a person reads when a stack is up: where it is and can be looked at, how to collect, how to stop."""
 
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import orjson
@@ -17,19 +18,28 @@ from gym.config.example_rows import example_of
 from gym.config.packed import packed_at
 from gym.errors import UserError
 from gym.plan import Plan
+from gym.runtime.results_folder import results_folder
 from gym.runtime.status import StackStatus
 
+OUTPUT = "rollouts.jsonl"
 
-def show_started(status: StackStatus, plan: Plan) -> None:
+
+def show_started(status: StackStatus, plan: Plan, home: Path) -> None:
     console.show(replica_table(status))
     flag = "" if status.stack == labels.DEFAULT_STACK else f" --stack {status.stack}"
-    lines = {"router": status.router, "collect": collect_command(plan) + flag, "stop": f"gym down{flag}"}
+    output = relative(results_folder(os.environ.get(labels.ENV_RESULTS, ""), home) / OUTPUT)
+    lines = {
+        "router": status.router,
+        "collect": collect_command(plan, output) + flag,
+        "read": f"{status.router} in a browser",
+        "stop": f"gym down{flag}",
+    }
     console.show()
     for name, value in lines.items():
         console.show(Text.assemble((f"{name:<8} ", "bold"), value))
 
 
-def collect_command(plan: Plan) -> str:
+def collect_command(plan: Plan, output: str = OUTPUT) -> str:
     """A command that works as it stands: the examples of the first server whose rows an agent of the stack takes."""
     agents = [service.name for service in plan.services if service.type == "responses_api_agents"]
     asked = [one for one in plan.services if one.type != "responses_api_models"]
@@ -42,8 +52,9 @@ def collect_command(plan: Plan) -> str:
         named = _agent_of_rows(example)
         if named in ("", *agents):
             flag = "" if named or len(agents) == 1 else f" --agent {agents[0]}"
-            return f"gym rollouts {_input(example, service.directory, service.implementation)} -o rollouts.jsonl{flag}"
-    return "gym rollouts ROWS.jsonl -o rollouts.jsonl"
+            rows = _input(example, service.directory, service.implementation)
+            return f"gym rollouts {rows} -o {shlex.quote(output)}{flag}"
+    return f"gym rollouts ROWS.jsonl -o {shlex.quote(output)}"
 
 
 def _agent_of_rows(example: Path) -> str:

@@ -119,7 +119,7 @@ def stack(here: Here) -> str:
 
 
 def test_a_stack_of_an_image_and_its_agent_collects_its_own_rows_and_names_its_digest(here: Here, stack: str) -> None:
-    assert f"gym rollouts {here.image} -o rollouts.jsonl" in stack
+    assert f"gym rollouts {here.image} -o results/rollouts.jsonl" in stack
     run("rollouts", here.image, "-o", "out.jsonl", cwd=here.user, env=here.env)
     rewards = [json.loads(line)["reward"] for line in (here.user / "out.jsonl").read_text("utf-8").splitlines()]
     assert sorted(rewards) == [0.0, 1.0]

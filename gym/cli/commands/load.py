@@ -56,7 +56,7 @@ def command(
     with live_status(f"starting stack '{stack}'") as on_status:
         router = RouterPlan(port=port)
         status = ComposeRuntime().start(home, values, on_status, timeout=timeout, router=router)
-    show_started(status, manifest.plan)
+    show_started(status, manifest.plan, home)
     return 0
 
 

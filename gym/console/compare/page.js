@@ -107,7 +107,7 @@ async function show() {
     const chosen = state.runs.filter(Boolean);
     $("compare-head").replaceChildren(make("h1", "", "Compare runs"), chooser(runs));
     if (chosen.length < 2) {
-      $("compare-body").replaceChildren(make("p", "empty", runs.length < 2 ? "There is one run here at most: collect another, or give gym view two files." : "Choose two runs of the same tasks: the one before, and the one after."));
+      $("compare-body").replaceChildren(make("p", "empty", runs.length < 2 ? `${runs.length ? "There is one run here" : "There are no runs here yet"}, and two are compared: collect more, or give gym view two files.` : "Choose two runs of the same tasks: the one before, and the one after."));
       return;
     }
     const query = new URLSearchParams([...chosen.map((name) => ["run", name]), ["by", state.by], ["flip", state.flip]]);

@@ -78,7 +78,7 @@ async function ask({ keep = false } = {}) {
   $("fresh").hidden = true;
   const there = await state.window.load({ keep });
   if (!there || asking !== state.asking) return;
-  if (!state.window.total) state.window.sheet.replaceChildren(make("p", "empty", state.searched < 1 || state.summary.indexed < 1 ? "Nothing found so far." : "Nothing matches."));
+  if (!state.window.total) state.window.sheet.replaceChildren(make("p", "empty", nothingFound()));
   showBars();
   showStatus();
   mark();
@@ -95,6 +95,11 @@ async function sumUp({ anew = false } = {}) {
   } catch (error) {
     showTrouble(error.message);
   }
+}
+
+function nothingFound() {
+  if (state.searched < 1 || state.summary.indexed < 1) return "Nothing found so far.";
+  return isFiltered(state.query) ? "Nothing matches." : "No rollouts yet.";
 }
 
 function showStatus() {

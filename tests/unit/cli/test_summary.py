@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gym.cli.summary import collect_command
+from gym.cli.summary import collect_command, show_started
 from gym.plan import Plan, Service
+from gym.runtime.status import StackStatus
 from gym.wire.server_types import ServerType
 
 
@@ -59,3 +60,20 @@ def test_a_file_that_no_name_stands_for_is_named_by_its_path(here: Path) -> None
     agent = make_service(here, "agent_of_mine", "responses_api_agents")
     path = Path("elsewhere") / "servers" / "resources" / "task_of_mine" / "data" / "example.jsonl"
     assert collect_command(Plan(stack="gym", services=(away, agent))) == f"gym rollouts {path} -o rollouts.jsonl"
+
+
+def test_it_is_collected_where_the_stacks_own_pages_read_it(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, status = Plan(stack="mine", services=()), StackStatus("mine", "local", "http://127.0.0.1:11000", ())
+    show_started(status, plan, here / ".gym" / "mine")
+    words = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()[-4:]]
+    assert dict(words) == {
+        "router": "http://127.0.0.1:11000",
+        "collect": "gym rollouts ROWS.jsonl -o results/rollouts.jsonl --stack mine",
+        "read": "http://127.0.0.1:11000 in a browser",
+        "stop": "gym down --stack mine",
+    }
+    monkeypatch.setenv("GYM_RESULTS", "my runs")
+    show_started(status, plan, here / ".gym" / "mine")
+    assert "-o 'my runs/rollouts.jsonl' --stack" in capsys.readouterr().out
