@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from gym.collect.study.comparison import By, Flip, RolloutComparison, TaskPair, compare_in_steps, pair_places, task_pair
+from gym.collect.study.estimates import EXACT, Sample, p_value_in_steps
 from gym.collect.study.in_steps import STEP, Steps, gather
 from gym.console.compare.run_side import HeldRun, Measure, RunSide, TaskMeans, name_measures
 from gym.console.runs.run_tally import Moments
@@ -97,14 +98,18 @@ def _compare_measure(
         yield
     if not befores:
         return None
+    interval, p_value = apart.interval, apart.p_value
+    if len(befores) <= EXACT:  # too few for the normal distribution: of five it said p < 0.001 where 0.06 is the least
+        differences = [after - before for before, after in zip(befores, afters, strict=True)]
+        interval, p_value = Sample(differences).interval, (yield from p_value_in_steps(differences))
     return {
         "name": measure[0],
         "tasks": len(befores),
         "before": math.fsum(befores) / len(befores),
         "after": math.fsum(afters) / len(afters),
         "difference": apart.mean,
-        "interval": apart.interval,
-        "p_value": apart.p_value,
+        "interval": tuple(interval) if interval else None,
+        "p_value": p_value,
     }
 
 

@@ -240,6 +240,17 @@ def test_runs_are_compared_as_the_command_compares_their_files(tmp_path: Path) -
     assert len(found["points"]) == 20
 
 
+def test_five_tasks_that_moved_alike_are_no_proof_for_any_number(tmp_path: Path) -> None:
+    for name, reward in (("before", 0.25), ("after", 0.5)):
+        write_lines(tmp_path / f"{name}.jsonl", rows({task: (reward + task / 1000,) for task in range(5)}))
+    files = RunFiles([tmp_path])
+    files.refresh(whole=True)
+    found = compare_runs(files.runs["before"], files.runs["after"])
+    accuracy = next(one for one in found["measures"] if one["name"] == "accuracy")
+    assert found["p_value"] == accuracy["p_value"] == 2 / 2**5
+    assert accuracy["interval"] == pytest.approx(found["interval"])
+
+
 def test_runs_that_share_nothing_say_so(tmp_path: Path) -> None:
     write_lines(tmp_path / "a.jsonl", rows({0: (1.0,)}))
     write_lines(tmp_path / "b.jsonl", rows({9: (1.0,)}))
