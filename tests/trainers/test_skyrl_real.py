@@ -1,7 +1,7 @@
 """SkyRL's own package around our generator, on the CPU, in an environment of its own: no engine, no worker.
 
-SkyRL wants Python 3.12: `GYM_TEST_PYTHON312` names one, else `python3.12` is looked for. `GYM_TEST_TORCH` is as in
-tests/servers/test_vllm_real_ids.py, and `GYM_TEST_SKYRL_PYTHON` names an environment that has everything.
+SkyRL wants Python 3.12: `GYM_TEST_PYTHON312` names one, else `python3.12` and pyenv's are looked for. `GYM_TEST_TORCH`
+is as in tests/servers/test_vllm_real_ids.py, and `GYM_TEST_SKYRL_PYTHON` names an environment that has everything.
 """
 
 from __future__ import annotations
@@ -30,11 +30,22 @@ orjson httptools uvloop pydantic pyyaml fastapi uvicorn tensorboard func_timeout
 SECONDS = 3600.0
 
 
+def _pythons() -> Iterator[str]:
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    yield from filter(None, (os.environ.get("GYM_TEST_PYTHON312"), shutil.which("python3.12")))
+    yield from map(str, root.glob("versions/3.12.*/bin/python3"))
+
+
+def _runs(python: str) -> bool:
+    """A shim of pyenv is there also where it has nothing to run."""
+    return not subprocess.run((python, "-c", ""), capture_output=True, check=False).returncode
+
+
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     if ready := os.environ.get("GYM_TEST_SKYRL_PYTHON"):
         return ready
-    newer = os.environ.get("GYM_TEST_PYTHON312") or shutil.which("python3.12")
+    newer = next(filter(_runs, _pythons()), None)
     if newer is None:
         pytest.skip("no Python 3.12: GYM_TEST_PYTHON312 names one")
     folder = tmp_path_factory.mktemp("skyrl")
