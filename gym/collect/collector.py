@@ -330,4 +330,5 @@ def _rules(options: CollectOptions, targets: Targets, tools: RowTools) -> TaskRu
         shard=options.shard,
         params=tuple(options.params.items()),
         tools=tools,
+        one_file=True,
     )

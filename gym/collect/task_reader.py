@@ -13,6 +13,7 @@ from pydantic_core import from_json
 
 from gym.collect.keys import DoneKeys, RowIndex, format_key, row_digest
 from gym.collect.row_tools import NoTools, RowTools
+from gym.collect.task_numbers import TaskNumbers
 from gym.config.aliases import known_as
 from gym.config.redaction import redact
 from gym.data.line_source import Line
@@ -64,16 +65,18 @@ class TaskRules:
     shard: tuple[int, int] = (1, 1)
     params: tuple[tuple[str, Any], ...] = ()
     tools: RowTools = field(default_factory=RowTools)
+    one_file: bool = False  # what is read is one data set: no two kinds of its rows may get the same task's number
 
 
 class TaskReader:
-    """Reads lines once, in order; what it remembers of each of many rows is 16 to 32 bytes."""
+    """Reads lines once, in order; what it remembers of each of many rows is 16 to 48 bytes."""
 
     def __init__(self, rules: TaskRules, *, done: DoneKeys | None = None) -> None:
         self._rules = rules
         self._done = DoneKeys() if done is None else done
         self._lines = RowIndex()  # by the digest of the text
         self._given = RowIndex()  # by a `_ng_task_index` that the row brought along
+        self._numbers = TaskNumbers() if rules.one_file else None
         self._refs: dict[str, bytes] = {}  # by agent: the field for rows that name none
         self.total = 0  # tasks of this shard, done ones included
         self.rows = 0
@@ -125,6 +128,8 @@ class TaskReader:
         index, first = self._lines.count(digest, self._rules.repeats)
         given = len(row)
         task_index, first_rollout = self._indices(row, index, first)
+        if self._numbers is not None:
+            self._check_number(self._numbers, line, task_index if TASK in row else None, index)
         part, parts = self._rules.shard
         if index % parts != part - 1:
             return []
@@ -164,6 +169,16 @@ class TaskReader:
         row.pop(ROLLOUT, None)
         _, counted = self._given.count(task + 1, self._rules.repeats)
         return task, counted
+
+    def _check_number(self, numbers: TaskNumbers, line: Line, brought: int | None, index: int) -> None:
+        if brought is None:
+            other = numbers.find_by_place(line, index)
+            what = f"is missing, and this row's place makes it task {index}, which {other} brings along"
+        else:
+            other = numbers.find_brought(line, brought, index)
+            what = f"is {brought}, and so is the task of {other}, which brings none, by its place"
+        if other:
+            raise bad_line(line, what, key=TASK, hint="give every row its own, or leave it out of all")
 
     def _prepare(self, line: Line, row: dict[str, Any], agent: str, given: int) -> tuple[bytes, bytes]:
         """The row's bytes, untouched unless something in them must go, and what is to be added. `given`: its fields."""

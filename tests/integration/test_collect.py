@@ -242,6 +242,16 @@ def test_a_bad_row_at_the_beginning_stops_the_run_before_it_starts(tmp_path: Pat
     assert "--skip-bad-rows" in caught.value.hint
 
 
+def test_two_rows_that_would_count_as_one_task_stop_the_run_before_it_starts(tmp_path: Path) -> None:
+    rows = [{"id": 0, "_ng_task_index": 4}, *({"id": number} for number in range(1, 6))]
+    with fake_agent() as agent:
+        with pytest.raises(ConfigError, match=r"in\.jsonl:5: _ng_task_index: .* task 4, which \S*in\.jsonl:1 brings"):
+            run(options(agent, tmp_path, rows))
+        assert read(tmp_path / "X.jsonl") == []
+        summary = run(options(agent, tmp_path, rows, skip_bad_rows=True))
+    assert (summary.progress.done, summary.progress.bad_rows) == (5, 1)
+
+
 def test_a_bad_row_far_down_ends_the_run_with_what_is_done_written(tmp_path: Path) -> None:
     rows: list[dict[str, Any] | bytes] = [{"id": number} for number in range(3000)]
     rows[2500] = b"\xff"

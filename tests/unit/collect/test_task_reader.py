@@ -74,6 +74,46 @@ def test_rollouts_of_a_given_task_index_are_counted_over_the_file() -> None:
     assert [(one["_ng_task_index"], one["_ng_rollout_index"]) for one in found] == [(7, 0), (7, 1), (7, 2), (7, 3)]
 
 
+def in_one_file(rows: list[Any]) -> list[str | int]:
+    return [str(one) if isinstance(one, Problem) else one.task_index for one in read(rows, one_file=True)]
+
+
+def plain(*ids: int) -> list[Any]:
+    return [{**ROW, "id": number} for number in ids]
+
+
+BRINGS_4 = {**ROW, "_ng_task_index": 4}
+
+
+def test_a_row_never_gets_by_its_place_the_task_that_another_one_brings() -> None:
+    found = in_one_file([BRINGS_4, *plain(1, 2, 3, 4, 4, 5)])
+    assert found[:4] == [4, 1, 2, 3]
+    place = "this row's place makes it task 4, which data.jsonl:1 brings along"
+    assert [place in str(one) for one in found] == [False, False, False, False, True, True, False]
+    assert str(found[4]).startswith("data.jsonl:5: _ng_task_index: is missing")
+    assert found[6] == 5
+
+
+def test_a_row_that_brings_a_task_may_come_after_the_one_that_has_it_by_its_place() -> None:
+    found = in_one_file([*plain(0, 1, 1, 2), {**ROW, "_ng_task_index": 3}, {**ROW, "_ng_task_index": 1}])
+    assert found[:5] == [0, 1, 1, 2, 3]
+    assert str(found[5]).startswith("data.jsonl:6: _ng_task_index: is 1, and so is the task of data.jsonl:2")
+
+
+def test_rows_of_which_all_or_none_bring_their_task_are_taken_as_ever() -> None:
+    assert in_one_file([{**ROW, "_ng_task_index": number, "id": "x"} for number in (4, 0, 0, 9)]) == [4, 0, 0, 9]
+    assert in_one_file(plain(0, 1, 0, 2)) == [0, 1, 0, 2]
+    assert in_one_file([*plain(0, 1), {**ROW, "_ng_task_index": 7}, *plain(3)]) == [0, 1, 7, 3]
+
+
+def test_lines_of_several_files_are_named_by_their_own_file() -> None:
+    reader = TaskReader(TaskRules(agents=("math",), one_file=True))
+    lines = [*lines_of_rows(plain(0, 1), "a.jsonl"), *lines_of_rows([*plain(2, 3), BRINGS_4], "b.jsonl")]
+    lines += lines_of_rows([{**BRINGS_4, "_ng_task_index": number} for number in (1, 3)], "c.jsonl")
+    says = [str(one) for one in reader.read(lines) if isinstance(one, Problem)]
+    assert ["the task of a.jsonl:2," in says[0], "the task of b.jsonl:2," in says[1]] == [True, True]
+
+
 @pytest.mark.parametrize("index", ["7", None, -1, True, 1.5, 2**40])
 def test_an_index_that_is_none_is_replaced(index: Any) -> None:
     (task,) = tasks([{**ROW, "_ng_task_index": index}])
