@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from gym.collect.keys import DoneKeys, parse_key
-from gym.collect.result_file import damaged_line, result_file
+from gym.collect.result_file import damaged_line, refuse_byte_order_mark, result_file
 from gym.collect.run_replies import STAMP
 from gym.collect.sidecar import OutputPaths, StackOfRun, begins_anew, check_sidecar
 from gym.errors import InfraError, UserError
@@ -157,13 +157,16 @@ def _keep_terminal_failures(output: OutputFiles, on_done: OnDone) -> None:
 
 
 def scan_lines(path: Path, descriptor: int, done: DoneKeys, on_done: OnDone) -> int:
-    """Adds every key to `done`, cuts a torn last line and says how long it was. Looks at a line's end only."""
+    """Adds every key to `done`, cuts a torn last line and says how long it was. Looks at a line's end only, which may
+    be CRLF: some program turned all of them."""
     whole = number = 0
     with path.open("rb", buffering=_BUFFER) as stream:
         for number, line in enumerate(stream, 1):
             if not line.endswith(b"\n"):
                 os.ftruncate(descriptor, whole)
                 return len(line)
+            if number == 1:
+                refuse_byte_order_mark(path, line)
             stamp = _read_stamp(line)
             if stamp is None or not isinstance(reward := stamp.get("reward"), (int, float)):
                 raise damaged_line(path, number)
@@ -176,7 +179,7 @@ def scan_lines(path: Path, descriptor: int, done: DoneKeys, on_done: OnDone) -> 
 def _read_stamp(line: bytes) -> dict[str, Any] | None:
     at = line.rfind(_MARK, max(0, len(line) - _TAIL))
     try:
-        stamp = orjson.loads(line[at + len(_FIELD) : -2]) if at >= 0 else orjson.loads(line)[STAMP]
+        stamp = orjson.loads(line[at + len(_FIELD) :].rstrip()[:-1]) if at >= 0 else orjson.loads(line)[STAMP]
         parse_key(stamp["key"])
     except (ValueError, KeyError, TypeError):
         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +35,16 @@ def damaged_line(path: Path, number: int) -> UserError:
         f"{path}:{number}: this line was not written by a collection, or is damaged",
         "remove it, or add --fresh to move the files aside",
     )
+
+
+def refuse_byte_order_mark(path: Path, first: bytes) -> None:
+    """No collection writes one, and few programs that read the lines pass over it."""
+    if first.startswith(BOM_UTF8):
+        name = shlex.quote(str(path))
+        raise UserError(
+            f"{path} begins with a byte order mark, which another program wrote",
+            f"take it out: tail -c +4 {name} > {name}.new && mv {name}.new {name}",
+        )
 
 
 def write_result(path: Path, data: bytes) -> None:

@@ -171,6 +171,18 @@ def test_a_resume_does_what_is_left_and_tries_the_infrastructures_failures_again
         run(options(agent, tmp_path, rows, repeats=2))
 
 
+def test_an_output_whose_lines_some_program_ended_in_crlf_is_gone_on_with(tmp_path: Path) -> None:
+    rows = [{"id": 0}, {"id": 1, "fake": {"fail_times": 3}}, {"id": 2, "fake": {"fail_times": -1, "status": 422}}]
+    with fake_agent() as agent:
+        run(options(agent, tmp_path, rows))
+        for name in ("X.jsonl", "X_failures.jsonl", "X_materialized_inputs.jsonl"):
+            (tmp_path / name).write_bytes((tmp_path / name).read_bytes().replace(b"\n", b"\r\n"))
+        run(options(agent, tmp_path, rows))
+        assert agent.stats()["seen"] == {"0:0": 1, "1:0": 4, "2:0": 1}
+    assert sorted(row["id"] for row in read(tmp_path / "X.jsonl")) == [0, 1]
+    assert (tmp_path / "X_aggregate_metrics.json").exists()
+
+
 def test_a_hung_rollout_costs_its_deadline_and_not_the_run(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [{"id": 0, "fake": {"delay": 3600}}, *({"id": number} for number in range(1, 20))]
     with fake_agent() as agent:

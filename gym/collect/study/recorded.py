@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, NamedTuple, Self
 import orjson
 
 from gym.collect.keys import DigestTable, parse_key
+from gym.collect.result_file import refuse_byte_order_mark
 from gym.collect.run_replies import STAMP
 from gym.collect.sidecar import OutputPaths
 from gym.data.file_kinds import open_lines
@@ -74,6 +75,8 @@ def read_places(path: Path) -> Iterator[tuple[int, int, bytes]]:
     offset = 0
     with _open(path) as stream:
         for number, line in enumerate(stream, 1):
+            if number == 1:
+                refuse_byte_order_mark(path, line)
             if line.strip():
                 yield number, offset, line
             offset += len(line)
@@ -187,6 +190,8 @@ class Inputs:
         offset = 0
         for number, line in enumerate(self._stream, 1):
             where = f"{self.path}:{number}"
+            if number == 1:
+                refuse_byte_order_mark(self.path, line)
             fields = _parse(line, where)
             task, repeat = read_index(fields, TASK, where), read_index(fields, ROLLOUT, where)
             if not self._lines.add(mix(task, repeat), number):

@@ -73,6 +73,25 @@ def test_a_torn_last_line_is_cut(path: Path, torn: bytes) -> None:
     assert f"a torn line of {len(torn)} bytes" in output.notices[0]
 
 
+def test_lines_that_some_program_ended_in_crlf_are_done_and_their_failures_too(path: Path) -> None:
+    opened(path)
+    before = (rollout(1) + rollout(2)).replace(b"\n", b"\r\n")
+    path.write_bytes(before + rollout(3) + rollout(4)[:-1] + b"\r")
+    OutputPaths.beside(path).failures.write_bytes(failure(5, terminal=True).replace(b"\n", b"\r\n"))
+    output = opened(path)
+    assert [output.done.has(digest, 0) for digest in range(1, 6)] == [True, True, True, False, True]
+    assert path.read_bytes() == before + rollout(3)
+
+
+def test_a_byte_order_mark_is_called_so_with_the_command_that_takes_it_out(path: Path) -> None:
+    opened(path)
+    path.write_bytes(b"\xef\xbb\xbf" + rollout(1) + rollout(2))
+    with pytest.raises(UserError, match=r"X\.jsonl begins with a byte order mark") as caught:
+        opened(path)
+    subprocess.run(caught.value.hint.removeprefix("take it out: "), shell=True, check=True)
+    assert len(opened(path).done) == 2
+
+
 def test_a_damaged_line_in_the_middle_is_reported_with_its_number(path: Path) -> None:
     opened(path)
     path.write_bytes(rollout(1) + b"garbage\n" + rollout(2))

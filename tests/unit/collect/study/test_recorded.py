@@ -70,6 +70,21 @@ def test_text_that_is_none_does_not_lose_a_rollout_of_another_collector(text: by
     assert parse_rollout(line, "x.jsonl:7").fields["said"] == "a\ufffdb"
 
 
+def test_files_that_another_program_wrote_anew_are_read_or_called_what_they_are(tmp_path: Path) -> None:
+    paths = write_collection(tmp_path / "x.jsonl", [ran(0, 0, 1.0), ran(1, 0, 0.5)])
+    for path in (paths.rollouts, paths.materialized):
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert [one.reward for one in read_rollouts(paths.rollouts)] == [1.0, 0.5]
+    with Inputs(paths.materialized) as inputs:
+        assert inputs.total == 2
+    for path in (paths.rollouts, paths.materialized):
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    with pytest.raises(UserError, match=r"x\.jsonl begins with a byte order mark"):
+        list(read_rollouts(paths.rollouts))
+    with pytest.raises(UserError, match=r"x_materialized_inputs\.jsonl begins with a byte order mark"):
+        Inputs(paths.materialized)
+
+
 def test_a_packed_collection_is_called_so_before_its_inputs_are_missed(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl.gz").write_bytes(gzip.compress(b"{}\n"))
     with pytest.raises(UserError, match="is packed by gzip, which is not read here"):
