@@ -34,11 +34,12 @@ class Interval(NamedTuple):
 class Sample:
     """A mean and its interval; of many values only three numbers are stored."""
 
-    __slots__ = ("_mean", "_spread", "_values", "count")
+    __slots__ = ("_highest", "_lowest", "_mean", "_spread", "_values", "count")
 
     def __init__(self, values: Iterable[float] = ()) -> None:
         self.count = 0
         self._mean = self._spread = 0.0
+        self._lowest, self._highest = math.inf, -math.inf
         self._values = array("d")
         for value in values:
             self.add(value)
@@ -47,6 +48,7 @@ class Sample:
         if self.count < MAX_DRAWN:
             self._values.extend([value] * min(times, MAX_DRAWN - self.count))
         self.count += times
+        self._lowest, self._highest = min(self._lowest, value), max(self._highest, value)
         apart = value - self._mean
         self._mean += apart * times / self.count
         self._spread += apart * (value - self._mean) * times
@@ -69,10 +71,15 @@ class Sample:
             return Interval(self.mean, self.mean)
         if self.count > MAX_DRAWN:
             reach = _NORMAL * self.deviation / math.sqrt(self.count)
-            return Interval(self._mean - reach, self._mean + reach)
+            return normal_interval(self._mean, reach, self._lowest, self._highest)  # the bootstrap's stays in there too
         values = self._values
         means = sorted(sum(drawn(values)) / self.count for drawn in _draws(self.count))
         return Interval(_quantile(means, (1 - LEVEL) / 2), _quantile(means, (1 + LEVEL) / 2))
+
+
+def normal_interval(mean: float, reach: float, lowest: float, highest: float) -> Interval:
+    """No further than the mean can be, where that is known: between `lowest` and `highest`."""
+    return Interval(max(mean - reach, lowest), min(mean + reach, highest))
 
 
 def sample_in_steps(values: Iterable[float]) -> Steps[Sample]:

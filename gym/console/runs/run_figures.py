@@ -142,7 +142,7 @@ def draw_curve(ends: Sequence[float], rewards: Sequence[float]) -> Iterator[dict
     for start in range(0, count, size):
         moments = Moments()
         moments.take(rewards[start : start + size])
-        low, high = moments.interval or (None, None)
+        low, high = moments.reward_interval or (None, None)
         ended = max((end for end in ends[start : start + size] if end == end), default=None)
         yield {"at": ended, "mean": moments.mean, "low": low, "high": high, "count": moments.count}
 
@@ -173,7 +173,7 @@ def _agent_view(one: AgentTally) -> dict[str, Any]:
         "count": one.rollouts,
         "failed": one.failed,
         "mean": one.rewards.mean,
-        "interval": one.rewards.interval,
+        "interval": one.rewards.reward_interval,
         "seconds": one.seconds.mean,
         "tokens": (one.tokens_in + one.tokens_out) / one.counted if one.counted else None,
         "steps": one.steps / one.rollouts if one.rollouts else None,

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
+from gym.collect.study.estimates import normal_interval
 from gym.console.runs.failure_examples import FailureExamples
 from gym.console.runs.task_sums import NONE, TaskSums
 from gym.console.viewer.columns import BREAKS, TRUNCATED, Columns
@@ -36,21 +37,30 @@ class Moments:
     count: int = 0
     total: float = 0.0
     squares: float = 0.0
+    lowest: float = math.inf
+    highest: float = -math.inf
 
     def add(self, value: float) -> None:
         self.count += 1
         self.total += value
         self.squares += value * value
+        self.lowest, self.highest = min(self.lowest, value), max(self.highest, value)
 
     def take(self, values: Iterable[float]) -> None:
         """Each of them in turn, so that how many come at once makes no difference. NaN is none."""
         count, total, squares = self.count, self.total, self.squares
+        lowest, highest = self.lowest, self.highest
         for value in values:
             if value == value:
                 count += 1
                 total += value
                 squares += value * value
+                if value < lowest:
+                    lowest = value
+                if value > highest:
+                    highest = value
         self.count, self.total, self.squares = count, total, squares
+        self.lowest, self.highest = lowest, highest
 
     @property
     def mean(self) -> float | None:
@@ -59,10 +69,13 @@ class Moments:
     @property
     def interval(self) -> Interval | None:
         """Of 95 %; one value alone has none."""
-        if self.count < 2:
-            return None
-        mean, reach = self.total / self.count, NORMAL * self._error()
-        return mean - reach, mean + reach
+        return self._interval(-math.inf, math.inf)
+
+    @property
+    def reward_interval(self) -> Interval | None:
+        """Of rewards, which lie between 0 and 1 where all that were seen do: their mean then does as well."""
+        bounded = self.lowest >= 0 and self.highest <= 1
+        return self._interval(0.0, 1.0) if bounded else self.interval
 
     @property
     def p_value(self) -> float:
@@ -71,6 +84,12 @@ class Moments:
             return 1.0
         error = self._error()
         return math.erfc(abs(self.total / self.count) / error / math.sqrt(2)) if error else 0.0
+
+    def _interval(self, lowest: float, highest: float) -> Interval | None:
+        if self.count < 2:
+            return None
+        low, high = normal_interval(self.total / self.count, NORMAL * self._error(), lowest, highest)
+        return low, high
 
     def _error(self) -> float:
         mean = self.total / self.count
@@ -274,10 +293,10 @@ class RunTally:
 
 
 def interval_of(means: Iterable[float]) -> Interval | None:
-    """Of the means of tasks: repeats of a task are not independent tries, so each task counts once."""
+    """Of the mean rewards of tasks: repeats of a task are not independent tries, so each task counts once."""
     moments = Moments()
     moments.take(means)
-    return moments.interval
+    return moments.reward_interval
 
 
 def _cut(columns: Columns, start: int, names: Sequence[str], *, titles: bool = False) -> _Part:

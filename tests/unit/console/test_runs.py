@@ -79,7 +79,8 @@ def test_each_task_counts_once_in_how_sure_the_mean_is(folder: Path) -> None:
     means = (1.0, 0.5, 0.25)
     mean = sum(means) / 3
     reach = 1.96 * math.sqrt(sum((one - mean) ** 2 for one in means) / 2 / 3)
-    assert (low, high) == (pytest.approx(mean - reach), pytest.approx(mean + reach))
+    assert (low, high) == (pytest.approx(mean - reach), 1.0)
+    assert mean + reach > 1.0
 
 
 def test_figures_of_a_run_that_grew_are_those_of_the_whole_file(folder: Path) -> None:
@@ -321,3 +322,32 @@ async def test_people_go_from_all_runs_to_one_and_compare_two(folder: Path, tmp_
         assert not page.dialogs
         assert await page.run("document.title") == "first and second: compared"
         assert not page.complaints
+
+
+@pytest.mark.parametrize(
+    ("rewards", "expected"),
+    [
+        ([0.0, 1.0], (0.0, 1.0)),
+        ([1.0] * 9 + [0.0], (pytest.approx(0.704), 1.0)),
+        ([0.5, 0.7], (pytest.approx(0.404), pytest.approx(0.796))),
+        ([-1.0, 1.0], (pytest.approx(-1.96), pytest.approx(1.96))),
+    ],
+)
+def test_an_interval_of_a_mean_reward_stays_between_0_and_1_where_all_rewards_do(
+    rewards: list[float], expected: tuple[float, float]
+) -> None:
+    moments = Moments()
+    moments.take(rewards)
+    assert moments.reward_interval == expected
+    one_by_one = Moments()
+    for reward in rewards:
+        one_by_one.add(reward)
+    assert one_by_one == moments
+
+
+def test_an_interval_of_differences_may_lie_beyond_those_that_were_seen() -> None:
+    moments = Moments()
+    moments.take([0.0, 1.0])
+    low, high = moments.interval or (0.0, 0.0)
+    assert low < 0.0
+    assert high > 1.0

@@ -45,6 +45,13 @@ def test_many_values_hold_little_and_their_interval_agrees_with_the_bootstrap(mo
     assert many.interval == pytest.approx(drawn, abs=0.004)
 
 
+@pytest.mark.parametrize("few", [1.0, 0.0])
+def test_an_interval_of_many_values_stays_within_them_as_a_resampled_one_does(few: float) -> None:
+    low, high = Sample([few, *[1.0 - few] * 2000]).interval or (-1.0, 2.0)
+    assert 0.0 <= low < high <= 1.0
+    assert low == 0.0 or high == 1.0
+
+
 @pytest.mark.parametrize(
     ("differences", "chance"),
     [
