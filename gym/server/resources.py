@@ -107,7 +107,7 @@ class ResourcesServer(Server, Generic[S]):
         return None
 
     async def verify(self, rollout: Any, *args: Any, **kwargs: Any) -> float | VerifyResponse | Mapping[str, Any]:
-        """The reward, alone or in a `Score` with more fields.
+        """The reward, alone or in a `Score` with more fields. `True` is 1 and `False` is 0.
 
         Type `rollout` with a `VerifyRequest` subclass; a parameter called `state` is given the session's.
         """
