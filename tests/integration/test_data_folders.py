@@ -78,3 +78,16 @@ def test_what_is_missing_is_said(place: Path, words: tuple[str, ...], said: str)
     assert done.returncode == 1
     assert said in done.stderr
     assert "gym data from tales FOLDER... -o FILE" in done.stderr
+
+
+def test_a_file_that_has_the_name_of_a_library_is_meant_by_its_path_alone(place: Path) -> None:
+    (place / "tales").write_text('[{"q": "1"}]')
+    done = gym("data", "from", "tales", "mine", "-n", "2", "-o", "rows.jsonl", cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert "tales is the library; the file of that name here: gym data from ./tales" in done.stderr
+    assert inputs(place / "rows.jsonl") == ["tale 0", "tale 1"]
+    for name, text in (("./tales", '{"q": "1"}\n'), ("legends", '{"q": "2"}\n')):
+        (place / "legends").write_text('[{"q": "2"}]')
+        done = gym("data", "from", name, "-o", "table.jsonl", cwd=place)
+        assert done.returncode == 0, done.stderr
+        assert (place / "table.jsonl").read_text() == text

@@ -18,7 +18,7 @@ from gym.data.row_generator import ask_ability
 from gym.data.row_parsing import PARAMS, parse_object
 from gym.data.table_files import is_table_name, tables_to_rows
 from gym.data.whole_files import refuse_inputs, refuse_other_form
-from gym.errors import UserError
+from gym.errors import GymError, UserError
 
 Library = Annotated[
     str, typer.Argument(metavar="LIB|FILE", help="The environment that has the library: `gymnasium`; or a file.")
@@ -49,7 +49,7 @@ def command(
     """
     if output is not None:
         refuse_other_form(output)
-    if is_table_name(library) or Path(library).is_file():
+    if _names_file(library):
         if rows or seed or difficulty or split != "train" or list_tasks:
             raise UserError("Of a file all rows are made", f"gym data from {library} -o FILE; then gym data sample")
         return _of_tables([library, *(tasks or [])], output)
@@ -68,6 +68,24 @@ def command(
         raise UserError("Into which file?", f"gym data from {library} ... -o FILE")
     more = [word for one in wanted for word in ("--task", one)]
     return grow.command(library, more + own, rows or 100, seed, difficulty, split, output)
+
+
+def _names_file(word: str) -> bool:
+    """A file without an ending may have the name of a library: the library's is meant, and ./NAME is the file."""
+    if is_table_name(word) or not Path(word).is_file():
+        return is_table_name(word)
+    if Path(word).name != word or not _names_library(word):
+        return True
+    console.note(f"{word} is the library; the file of that name here: gym data from ./{word}")
+    return False
+
+
+def _names_library(name: str) -> bool:
+    try:
+        grow.find_maker(name, search_roots(Path.cwd(), os.environ))
+    except GymError:
+        return False
+    return True
 
 
 def _of_tables(words: list[str], output: Path | None) -> int:
