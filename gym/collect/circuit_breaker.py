@@ -1,7 +1,8 @@
 """Pauses an agent's rollouts when the infrastructure fails nearly all of them, and names the server and the reason.
 
 Attempts are counted by their start, since failures end first. A pause ends with one trial rollout after the servers
-look healthy; it gives up after `max_pause` without a success.
+look healthy; it gives up after `max_pause` without a success. The wait doubles from trial to trial, but for the first
+trials that a healthy server fails in a way that no new attempt helps.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class CircuitBreaker:
         self._on_change = on_change
         self._state: Literal["closed", "open", "half"] = "closed"
         self._trial = False
+        self._trial_was_final = False
         self._clock = clock
         self._began = 0
         self._attempts: dict[int, _Attempt] = {}  # in the order of their start
@@ -128,6 +130,7 @@ class CircuitBreaker:
         trial = self._state == "half"
         self._note(number, failure if bad else None)
         if trial:
+            self._trial_was_final = bad and not failure.retryable
             self._seen = self._look()
             self._turn("open", self._why())
         return trial or not bad
@@ -147,7 +150,7 @@ class CircuitBreaker:
 
     async def _recover(self, probe: Probe) -> None:
         """From the first failure to the next success, with the trials in between."""
-        wait, since = self._first_wait, time.monotonic()
+        wait, since, final = self._first_wait, time.monotonic(), 0
         while self._state != "closed":
             if self._state == "half":
                 await self._changed.wait()
@@ -157,7 +160,12 @@ class CircuitBreaker:
                 raise GaveUp(f"paused for {self._max_pause:.0f} s and nothing got better: {self.reason}")
             await asyncio.sleep(min(wait, left))
             problem = await probe(self._suspects())
-            wait = min(wait * 2, _MAX_WAIT if problem else _MAX_HEALTHY_WAIT)
+            if not problem and self._trial_was_final and final < _WINDOW:
+                final += 1  # its server works, and fails this row each time: the next row shows more than waiting does
+                wait = self._first_wait
+            else:
+                wait = min(wait * 2, _MAX_WAIT if problem else _MAX_HEALTHY_WAIT)
+            self._trial_was_final = False
             if self._state == "open" and problem:
                 self._turn("open", problem)
             elif self._state == "open":

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import pytest
 
-from gym.collect.circuit_breaker import CircuitBreaker, GaveUp
+from gym.collect.circuit_breaker import CircuitBreaker, GaveUp, Probe
 from gym.collect.run_replies import SoftFailure
 from gym.wire.failures import FailureKind, RolloutError
 
@@ -109,6 +109,58 @@ async def test_a_trial_that_fails_counts_for_its_row_and_pauses_on() -> None:
     end(one, "row", None)
     assert one.reason == ""
     watch.cancel()
+
+
+async def waits_of_trials(
+    monkeypatch: pytest.MonkeyPatch, failure: RolloutError, count: int, probe: Probe = healthy
+) -> list[float]:
+    """The waits before so many trials, each of which ends by this failure. No time passes."""
+    waits: list[float] = []
+    sleep = asyncio.sleep
+
+    async def note(seconds: float) -> None:
+        waits.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", note)
+    one = breaker(wait=1.0, max_pause=1000)
+    trip(one)
+    watch = asyncio.create_task(one.end_pauses(probe))
+    for number in range(count):
+        assert await one.admit()
+        assert end(one, f"row {number}", failure)
+    watch.cancel()
+    return waits
+
+
+FINAL = RolloutError("resources", "verify raised KeyError", server="shop", retryable=False)
+
+
+async def test_rows_that_a_working_server_fails_each_time_do_not_wait_longer_and_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert await waits_of_trials(monkeypatch, FINAL, 9) == [1.0, 2.0, *[1.0] * 7]
+
+
+async def test_what_a_new_attempt_may_help_is_waited_for_longer_and_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await waits_of_trials(monkeypatch, broken(), 6) == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+
+
+async def test_a_server_that_fails_every_row_costs_a_large_data_set_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = await waits_of_trials(monkeypatch, FINAL, 60)
+    assert waits[:42] == [1.0, 2.0, *[1.0] * 40]
+    assert waits[42:46] == [2.0, 4.0, 8.0, 10.0]
+
+
+async def test_a_server_that_is_ill_is_waited_for_whatever_its_failures_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
+    async def probe(names: Collection[str]) -> str:
+        nonlocal asked
+        asked += 1
+        return "" if asked in (1, 5) else "shop answers 503 to /healthz"
+
+    assert await waits_of_trials(monkeypatch, FINAL, 2, probe) == [1.0, 2.0, 4.0, 8.0, 16.0]
 
 
 async def test_no_trial_begins_while_a_server_is_unhealthy() -> None:
