@@ -16,7 +16,7 @@ from gym.console.pages.shell import NotThere, PageAccess, make_app
 from gym.console.run_sections import make_run_sections
 from gym.console.runs.agent_passes import choose_k, draw_passes, group_tasks
 from gym.console.runs.failure_examples import MAX_MESSAGES, FailureExamples
-from gym.console.runs.run_board import RunBoard
+from gym.console.runs.run_board import Progress, RunBoard
 from gym.console.runs.run_figures import draw_curve
 from gym.console.runs.run_tally import Moments, RunTally
 from gym.console.viewer.run_files import RunFiles
@@ -53,12 +53,21 @@ def folder(tmp_path: Path) -> Path:
     return results
 
 
+def still() -> float:
+    """A clock that stands: how busy the machine is decides nothing."""
+    return 0.0
+
+
+def board_of(folder: Path, progress: Progress = lambda: ()) -> RunBoard:
+    return RunBoard(RunFiles([folder], clock=still), progress, clock=still)
+
+
 def figures(board: RunBoard, run: str = "first", pass_at: float = 0.5) -> dict[str, Any]:
     return board.figures(run, pass_at)
 
 
 def test_a_run_is_summed_up(folder: Path) -> None:
-    found = figures(RunBoard(RunFiles([folder])))
+    found = figures(board_of(folder))
     assert (found["count"], found["failed"], found["tasks"]) == (6, 2, 3)
     assert found["mean"] == pytest.approx(3.5 / 6)
     assert found["bars"] == [(0.0, 0.0, 1), (0.25, 0.25, 2), (1.0, 1.0, 3)]
@@ -75,7 +84,7 @@ def test_a_run_is_summed_up(folder: Path) -> None:
 
 
 def test_each_task_counts_once_in_how_sure_the_mean_is(folder: Path) -> None:
-    low, high = figures(RunBoard(RunFiles([folder])))["interval"]
+    low, high = figures(board_of(folder))["interval"]
     means = (1.0, 0.5, 0.25)
     mean = sum(means) / 3
     reach = 1.96 * math.sqrt(sum((one - mean) ** 2 for one in means) / 2 / 3)
@@ -84,14 +93,14 @@ def test_each_task_counts_once_in_how_sure_the_mean_is(folder: Path) -> None:
 
 
 def test_figures_of_a_run_that_grew_are_those_of_the_whole_file(folder: Path) -> None:
-    board = RunBoard(RunFiles([folder]))
+    board = board_of(folder)
     first = figures(board)
     assert figures(board)["curve"] is first["curve"]  # nothing was counted again
     path = folder / "first.jsonl"
     with path.open("ab") as stream:
         stream.writelines(orjson.dumps(one) + b"\n" for one in rows({7: (0.5, 0.0, 1.0)}))
         stream.write(b'{"torn": ')
-    grown, fresh = figures(board), figures(RunBoard(RunFiles([folder])))
+    grown, fresh = figures(board), figures(board_of(folder))
     changing = {"generation"}
     assert {key: grown[key] for key in grown.keys() - changing} == {key: fresh[key] for key in fresh.keys() - changing}
     assert grown["count"] == 9
@@ -99,12 +108,12 @@ def test_figures_of_a_run_that_grew_are_those_of_the_whole_file(folder: Path) ->
 
 def test_a_run_without_failures_is_not_counted_again(folder: Path) -> None:
     (folder / "first_failures.jsonl").unlink()
-    board = RunBoard(RunFiles([folder]))
+    board = board_of(folder)
     assert figures(board)["curve"] is figures(board)["curve"]
 
 
 def test_a_file_that_is_written_anew_is_summed_up_anew(folder: Path) -> None:
-    board = RunBoard(RunFiles([folder]))
+    board = board_of(folder)
     assert figures(board)["count"] == 6
     (folder / "first.jsonl").unlink()
     write_lines(folder / "first.jsonl", rows({0: (0.0,)}))
@@ -112,7 +121,7 @@ def test_a_file_that_is_written_anew_is_summed_up_anew(folder: Path) -> None:
 
 
 def test_tasks_are_sorted_and_paged(folder: Path) -> None:
-    board = RunBoard(RunFiles([folder]))
+    board = board_of(folder)
     found = board.tasks("first", "-spread", 0, 2, 0.5)
     assert (found["total"], [one["task"] for one in found["tasks"]]) == (3, [1, 0])
     assert found["tasks"][0] | {"title": "", "seconds": 0} == {
@@ -123,7 +132,7 @@ def test_tasks_are_sorted_and_paged(folder: Path) -> None:
 
 
 def test_a_run_that_is_not_there_is_said(folder: Path) -> None:
-    board = RunBoard(RunFiles([folder]))
+    board = board_of(folder)
     for name in ("second", "../first", "", "first.jsonl"):
         with pytest.raises(NotThere, match="there is no run"):
             figures(board, name)
@@ -131,7 +140,7 @@ def test_a_run_that_is_not_there_is_said(folder: Path) -> None:
 
 def test_what_collects_now_is_told_of_a_run_that_has_not_ended(folder: Path) -> None:
     progress = {"done": 3, "in_flight": 2, "total": 9, "rate": 1.0}
-    board = RunBoard(RunFiles([folder]), lambda: [{"output": "first.jsonl", "progress": progress}])
+    board = board_of(folder, lambda: [{"output": "first.jsonl", "progress": progress}])
     write_lines(folder / "a_later.jsonl", [rollout(0) | {"_gym": {"started": 9e9}}])
     board._files.refresh(whole=True)
     assert [(one["name"], one["live"]) for one in board.views()] == [("first", progress), ("a_later", None)]
@@ -141,7 +150,7 @@ def test_what_collects_now_is_told_of_a_run_that_has_not_ended(folder: Path) -> 
 
 
 def test_provenance_is_what_stands_beside_the_run(folder: Path) -> None:
-    board = RunBoard(RunFiles([folder]))
+    board = board_of(folder)
     assert board.provenance("first") is None
     (folder / "first_run.json").write_text('{"gym": "0.1.0"}')
     assert board.provenance("first") == {"gym": "0.1.0"}
@@ -166,7 +175,7 @@ def test_pass_at_k_is_taken_over_tasks_that_were_tried_so_often() -> None:
 def test_agents_say_how_often_they_passed_and_how_far_their_repeats_lie_apart(folder: Path) -> None:
     with (folder / "first.jsonl").open("ab") as stream:
         stream.writelines(orjson.dumps(one) + b"\n" for one in rows({5: (1.0, 0.0), 6: (0.0, 0.0)}, agent="other"))
-    board = RunBoard(RunFiles([folder]))
+    board = board_of(folder)
     agents = {one["name"]: one for one in figures(board)["agents"]}
     assert figures(board)["k"] == 2
     told = [(one["passed"], one["pass_rate"], one["pass_at_k"], one["spread"]) for one in agents.values()]
@@ -178,7 +187,7 @@ def test_agents_say_how_often_they_passed_and_how_far_their_repeats_lie_apart(fo
 def test_tasks_are_sorted_by_how_often_they_passed(folder: Path) -> None:
     with (folder / "first.jsonl").open("ab") as stream:
         stream.writelines(orjson.dumps(one) + b"\n" for one in rows({3: (1.0, 0.0, 0.0)}))
-    board = RunBoard(RunFiles([folder]))
+    board = board_of(folder)
 
     def order(sort: str, border: float, k: int) -> list[int]:
         return [one["task"] for one in board.tasks("first", sort, 0, 9, border, k)["tasks"]]
@@ -193,7 +202,7 @@ def test_tasks_are_sorted_by_how_often_they_passed(folder: Path) -> None:
 def test_failures_say_why_with_the_most_frequent_reason_first(folder: Path) -> None:
     lines = [failure(each, 0, "model") | {"message": f"reason {each % 4 and 1}"} for each in range(8)]
     write_lines(folder / "first_failures.jsonl", [failure(9, 0, "timeout"), *lines])
-    found = {one["kind"]: one["examples"] for one in figures(RunBoard(RunFiles([folder])))["kinds"]}
+    found = {one["kind"]: one["examples"] for one in figures(board_of(folder))["kinds"]}
     assert found == {
         "model": [{"message": "reason 1", "count": 6, "line": 3}, {"message": "reason 0", "count": 2, "line": 2}],
         "timeout": [{"message": "no answer within 3 s", "count": 1, "line": 1}],
