@@ -15,6 +15,7 @@ LEAST_SECONDS = 120.0
 # an author imports, and for a machine that has other things to do.
 CORE_SECONDS_EACH = 10.0
 EXITS = 3  # ended so often before it was healthy even once, a server will not come up by itself
+OTHERS_LINES = 2  # an error and what to do
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Late:
     seconds: float  # since its process or container was last started
     detail: str = ""
     log: str = ""
+    ends: int = 0  # unasked, before it was healthy
 
 
 def start_seconds(servers: int, cores: int) -> float:
@@ -50,16 +52,27 @@ def not_in_time(late: Sequence[Late], *, total: int, timeout: float, stack: str)
     return NotUp(first.replica, what, log, hint)
 
 
-def ends_at_each_start(one: Late, *, times: int, healthy: int, waiting: int, stack: str) -> NotUp:
-    """Reported at once: no deadline would help."""
+def ends_at_each_start(
+    one: Late, *, times: int, healthy: int, waiting: int, stack: str, others: Sequence[Late] = ()
+) -> NotUp:
+    """Reported at once: no deadline would help. `others` have ended as well, perhaps less often so far."""
     flag = _flag(stack)
     what = f"ended {times} times while it started ({one.detail}); its last lines:"
+    log = "\n".join([one.log or "(it wrote nothing)", *map(_ended_too, others)])
     starting = f" {waiting} still {'starts' if waiting == 1 else 'start'}." if waiting else ""
+    logs = " ".join(each.replica for each in (one, *others))
     hint = (
-        f"{_the_rest(healthy)}{starting} Fix it, then type the same command again: only what differs is replaced.\n"
-        f"All of its log: gym logs {one.replica}{flag}. To stop everything: gym down{flag}"
+        f"{_the_rest(healthy)}{starting} Fix {'them' if others else 'it'}, then type the same command again:"
+        " only what differs is replaced.\n"
+        f"All of {'their logs' if others else 'its log'}: gym logs {logs}{flag}. To stop everything: gym down{flag}"
     )
-    return NotUp(one.replica, what, one.log or "(it wrote nothing)", hint)
+    return NotUp(one.replica, what, log, hint)
+
+
+def _ended_too(one: Late) -> str:
+    often = "once" if one.ends == 1 else f"{one.ends} times"
+    said = "\n".join(one.log.strip().splitlines()[-OTHERS_LINES:]) or "(it wrote nothing)"
+    return f"{one.replica}: ended {often}, too ({one.detail or 'it starts'}); its last lines:\n{said}"
 
 
 def _the_rest(healthy: int) -> str:

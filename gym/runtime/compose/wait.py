@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -101,7 +101,7 @@ def wait_until_healthy(
             wait_for_routes(watch, {instance for name in expected for instance in by_name[name].instances}, deadline)
             return status
         for one in waiting:
-            _give_up_on_early_exits(watch, by_name[one.container], one, status, len(waiting))
+            _give_up_on_early_exits(watch, by_name, one, status, waiting)
         if time.monotonic() > deadline:
             late = list({one.container: by_name[one.container] for one in waiting}.values())
             raise _too_late(watch, late, missing, len(expected), timeout)
@@ -142,11 +142,16 @@ def last_words(client: docker.DockerClient, container: Container, since: float =
 
 
 def _give_up_on_early_exits(
-    watch: StackHealth, container: Container, one: ReplicaStatus, status: StackStatus, waiting: int
+    watch: StackHealth,
+    by_name: Mapping[str, Container],
+    one: ReplicaStatus,
+    status: StackStatus,
+    waiting: Sequence[ReplicaStatus],
 ) -> None:
     """One that ends at each start is reported at its third end, not at the deadline; everything stays up."""
     if one.state not in ("restarting", "exited") and one.restarts < EXITS:
         return
+    container = by_name[one.container]
     facts = inspect(watch.client, container)
     if facts is None or facts.running:
         return  # the next look may find it ended, and then the engine knows how
@@ -154,8 +159,17 @@ def _give_up_on_early_exits(
     if ends < EXITS and container.state != "exited":
         return
     healthy = sum(other.state == "healthy" for other in status.replicas)
-    late = _late_of(watch, container, facts)
-    raise ends_at_each_start(late, times=ends, healthy=healthy, waiting=waiting - 1, stack=watch.plan.stack)
+    others = [by_name[name] for name in dict.fromkeys(other.container for other in waiting) if name != one.container]
+    late = [_late_of(watch, other, inspect(watch.client, other)) for other in others]
+    ended = [other for other in late if other.ends]
+    raise ends_at_each_start(
+        _late_of(watch, container, facts),
+        times=ends,
+        healthy=healthy,
+        waiting=len(late) - len(ended),
+        stack=watch.plan.stack,
+        others=ended,
+    )
 
 
 def _late_of(watch: StackHealth, container: Container, facts: Inspected | None) -> Late:
@@ -167,6 +181,7 @@ def _late_of(watch: StackHealth, container: Container, facts: Inspected | None) 
         max(0.0, time.time() - facts.started_at) if facts and facts.started_at else 0.0,
         detail_of(container, facts),
         said or last_words(watch.client, container),
+        facts.restarts + (container.state == "exited") if facts else 0,
     )
 
 

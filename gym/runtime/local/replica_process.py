@@ -170,9 +170,15 @@ class ReplicaProcess:
     def late(self) -> Late:
         """State and reason as they were seen together."""
         seconds = time.monotonic() - self._since
+        words = self._words(self._log_start)
+        if self.early_exits:  # it has just begun another try
+            words = words or self._words(0)
+        return Late(self.spec.id, self.state, seconds, self.detail or self.last_end, words, self.early_exits)
+
+    def _words(self, start: int) -> str:
         own = f"--- {self.spec.id} starts: "
-        words = "\n".join(line for line in self.last_lines().splitlines() if not line.startswith(own))
-        return Late(self.spec.id, self.state, seconds, self.detail, words)
+        lines = tail_from(self.spec.log, start, 20)
+        return "\n".join(line for line in lines if not line.startswith(own))
 
     def reseat(self, seats: Sequence[Seat]) -> None:
         """Other instances live in it from its next start on."""

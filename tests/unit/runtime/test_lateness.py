@@ -36,3 +36,21 @@ def test_who_ends_at_each_start_is_reported_with_its_last_lines_and_what_becomes
         " Fix it, then type the same command again: only what differs is replaced.\n"
         "All of its log: gym logs broken-1. To stop everything: gym down"
     )
+
+
+def test_all_that_end_at_each_start_are_named_each_with_its_last_lines() -> None:
+    late = Late("broken-1", "restarting", 1.0, "exit code 3", "Traceback\nKeyError: 'x'", 3)
+    others = [
+        Late("worse-1", "restarting", 1.0, "exit code 4", "Traceback\nin <module>\nNameError: y", 2),
+        Late("mute-1", "starting", 0.1, ends=1),
+    ]
+    error = ends_at_each_start(late, times=3, healthy=4, waiting=0, stack="demo", others=others)
+    assert str(error) == (
+        "broken-1: ended 3 times while it started (exit code 3); its last lines:\n"
+        "Traceback\nKeyError: 'x'\n"
+        "worse-1: ended 2 times, too (exit code 4); its last lines:\n"
+        "in <module>\nNameError: y\n"
+        "mute-1: ended once, too (it starts); its last lines:\n(it wrote nothing)\n"
+        "The other 4 stay up. Fix them, then type the same command again: only what differs is replaced.\n"
+        "All of their logs: gym logs broken-1 worse-1 mute-1 --stack demo. To stop everything: gym down --stack demo"
+    )
