@@ -100,7 +100,7 @@ def test_a_server_that_ends_at_each_start_is_reported_at_once_and_the_others_ser
     assert call(status, "GET", "/s/broken/healthz")[0] == 200
 
 
-def test_all_that_end_at_each_start_are_named(stand: Stand) -> None:
+def test_all_that_end_at_each_start_are_named_and_a_scale_of_another_one_does_not_wait_for_them(stand: Stand) -> None:
     write_server(stand.cwd, "fine", HEALTHY)
     write_server(stand.cwd, "broken", "import nothing_of_that_name\n")
     write_server(stand.cwd, "worse", "import no_more_of_that_name\n")
@@ -108,6 +108,8 @@ def test_all_that_end_at_each_start_are_named(stand: Stand) -> None:
     assert {*re.findall(r"^([a-z]+)-1: ended", text, re.MULTILINE)} == {"broken", "worse"}
     assert "nothing_of_that_name" in text
     assert "no_more_of_that_name" in text, text
+    status = stand.runtime.scale(stand.home, {"fine": 2}, stand.seen.append, timeout=180)
+    assert {one.replica: one.state for one in status.replicas}["fine-2"] == "healthy"
 
 
 def test_a_server_that_is_late_is_reported_with_what_it_wrote_and_the_others_serve_on(stand: Stand) -> None:

@@ -278,12 +278,18 @@ def test_a_server_that_ends_at_its_start_is_reported_at_once_with_its_last_words
     assert replica(fixed, "fine-1").pid == replica(now, "fine-1").pid
 
 
-def test_all_that_end_at_each_start_are_named(home: Path, tmp_path: Path) -> None:
+def test_all_that_end_at_each_start_are_named_and_a_scale_of_another_one_does_not_wait_for_them(
+    home: Path, tmp_path: Path
+) -> None:
     broken = [make_service(tmp_path, name, crash=True) for name in ("broken", "worse")]
     with pytest.raises(NotUp) as failure:
         start(home, make_stack(make_service(tmp_path, "fine"), *broken), timeout=3600)
     assert {"broken-1", "worse-1"} <= {*re.findall(r"^([a-z]+-1): ended", str(failure.value), re.MULTILINE)}
     assert failure.value.log.endswith("its last lines:\nthe last words of a crash")
+    scaled = LocalRuntime().scale(home, {"fine": 2}, lambda status: None, timeout=TIMEOUT)
+    assert replica(scaled, "fine-2").state == "healthy"
+    with pytest.raises(NotUp, match="broken-1: ended"):
+        LocalRuntime().scale(home, {"broken": 2}, lambda status: None, timeout=TIMEOUT)
 
 
 def test_a_server_that_is_late_is_named_the_others_stay_up_and_it_is_routed_once_it_is_healthy(

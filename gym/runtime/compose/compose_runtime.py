@@ -259,7 +259,7 @@ class ComposeRuntime:
             scaled = plan.model_copy(update={"services": services})
             prepare_folders(to.layout, to.layout.read_state())
             rewritten = write_compose(to.layout, scaled)
-            return to.converge(scaled, to.layout.read_state(), rewritten=rewritten)
+            return to.converge(scaled, to.layout.read_state(), rewritten=rewritten, asked=replicas)
 
     @contextmanager
     def _running(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from gym.plan.model import Plan
 from gym.programs import run_program
 from gym.runtime.compose.compose_errors import ServiceNotReady, explain
 from gym.runtime.compose.compose_lock import alone_with_compose
-from gym.runtime.compose.containers import PROJECT, Container, list_containers, observed, state_of
+from gym.runtime.compose.containers import PROJECT, Container, inspect, list_containers, observed, state_of
 from gym.runtime.compose.layout import Layout, State, override_files, write_first_routes
 from gym.runtime.compose.teardown import GRACE_SECONDS, hand_over_sandboxes, restart_containers, stop_containers
 from gym.runtime.compose.wait import StackHealth, wait_for_routes, wait_until_healthy
@@ -52,10 +52,15 @@ class Converger:
     timeout: float
     work: Working | None = None  # of a command that changes something
 
-    def converge(self, plan: Plan, state: State, *, rewritten: bool) -> StackStatus:
-        """`rewritten`: the stack's files say something else than the last time."""
+    def converge(
+        self, plan: Plan, state: State, *, rewritten: bool, asked: Collection[str] | None = None
+    ) -> StackStatus:
+        """`rewritten`: the stack's files say something else than the last time. `asked`: instances; of the others, what
+        was ill before is not waited for."""
         watch = StackHealth(self.client, plan, (f"{labels.STACK_DIR}={self.layout.home}",), self.layout.read_token())
         before = containers_of(self.client, self.layout)
+        named = before if asked is None else [one for one in before if one.instances & {*asked}]
+        ill = self._find_ill(before, named)
         if before and (rewritten or state.overrides or not _is_converged(plan, before)):
             hashes = self._config_hashes(state)
             stale = _stale(before, hashes)
@@ -64,11 +69,11 @@ class Converger:
         elif not before:
             write_first_routes(self.layout, plan)
             self._compose_up(watch, state, new=True)
-        return self.wait(watch, frozenset(one.name for one in watch.containers()), new=not before)
+        return self.wait(watch, frozenset(one.name for one in watch.containers()) - ill, new=not before)
 
     def restart(self, watch: StackHealth, chosen: list[Container]) -> StackStatus:
         """See `restart_alone`; then until all of the stack is healthy, but for what was ill and not asked for."""
-        ill = ill_beside(watch.containers(), chosen)
+        ill = self._find_ill(watch.containers(), chosen)
         self.restart_alone(watch, chosen)
         there = (one.name for one in watch.containers() if one.state != "exited")
         return self.wait(watch, frozenset(there) - ill)
@@ -96,6 +101,13 @@ class Converger:
             time.sleep(LOOK_SECONDS / 6)
         wait_for_routes(watch, {one.instance for one in there}, deadline)
         return status
+
+    def _find_ill(self, containers: list[Container], chosen: list[Container]) -> frozenset[str]:
+        """See `ill_beside`; also one that ends at each start, in the moment in which it runs."""
+        ill = ill_beside(containers, chosen)
+        starting = [one for one in containers if one not in chosen and state_of(one) == "starting"]
+        facts = ((one, inspect(self.client, one)) for one in starting)
+        return ill | {one.name for one, found in facts if found and found.restarts}
 
     def _change(self, watch: StackHealth, state: State, before: list[Container], stale: list[Container]) -> None:
         """What has to go gets no new sessions, then drains; of several replicas the second half goes first."""

@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from gym.errors import GymError, UserError
@@ -145,12 +145,13 @@ class LocalStack:
             self._start_missing(order)
             self._on_change()
 
-    async def apply(self, order: StackOrder, timeout: float | None) -> None:
-        """Make the plan real, replacing only what differs; returns when all of it is healthy and routed."""
+    async def apply(self, order: StackOrder, timeout: float | None, beside: Collection[str] = ()) -> None:
+        """Make the plan real, replacing only what differs; returns when all of it is healthy and routed, but for the
+        processes `beside`."""
         async with self._changing:
-            await self._apply(order, deadline_for(order.plan, timeout))
+            await self._apply(order, deadline_for(order.plan, timeout), beside)
 
-    async def _apply(self, order: StackOrder, deadline: StartDeadline) -> None:
+    async def _apply(self, order: StackOrder, deadline: StartDeadline, beside: Collection[str]) -> None:
         await self._members.left()  # of a change that failed
         changes = {one.service: one.action for one in diff(order.plan, self.observed())}
         await self._bind_router(order)
@@ -159,17 +160,17 @@ class LocalStack:
         self._write_plan(order)
         self._members.bind(order.plan)
         surplus = await self._members.leave(set(self._members) - set(all_ids(order.plan)))
-        await self._start_broker(order, former, deadline, changed=changes.get(SANDBOX) == "replace")
-        await self._start_sidecars(
-            order, deadline, [one for one in order.plan.sidecars if changes[one.name] == "replace"]
-        )
+        self._start_broker(order, former, changed=changes.get(SANDBOX) == "replace")
+        await self._settle([SANDBOX] if order.plan.sandbox else [], deadline, beside)
+        self._start_sidecars(order, [one for one in order.plan.sidecars if changes[one.name] == "replace"])
+        await self._settle([one.slug for one in order.plan.sidecars], deadline, beside)
         self._start_missing(order)
         if former is not None and former.token != order.token:  # which only the console knows, from its start
             self._members[CONSOLE].restart(console_spec(order, self._home))
         self._on_change()
         stale = self._parts(order).stale(lambda name: self._members[name].spec.digest)
         await self._roll(stale, deadline)
-        await self._wait_healthy(all_ids(order.plan), deadline)
+        await self._wait_healthy([name for name in all_ids(order.plan) if name not in beside], deadline)
         await self._wait_routed(order)
         await ended(surplus)
 
@@ -192,7 +193,13 @@ class LocalStack:
             one.model_copy(update={"replicas": replicas.get(one.name, one.replicas)}) for one in order.plan.services
         )
         plan = order.plan.model_copy(update={"services": services})
-        await self.apply(order.model_copy(update={"plan": plan}), timeout)
+        await self.apply(order.model_copy(update={"plan": plan}), timeout, self._ill_beside(tuple(replicas)))
+
+    def _ill_beside(self, names: Sequence[str]) -> frozenset[str]:
+        """Processes that are ill and of none of these instances: they are another matter."""
+        asked = {process for group in choose(self._running().plan, names) for process in group}
+        ill = (one.spec.id for one in self._members.of(self._members) if one.is_ill)
+        return frozenset(ill) - asked
 
     def spec_of(self, name: str) -> ProcessSpec:
         """Of the first replica that was named, or of the process itself."""
@@ -235,9 +242,7 @@ class LocalStack:
         except OSError as error:
             raise unwritable(self._home.path, error) from error
 
-    async def _start_broker(
-        self, order: StackOrder, former: StackOrder | None, deadline: StartDeadline, *, changed: bool
-    ) -> None:
+    def _start_broker(self, order: StackOrder, former: StackOrder | None, *, changed: bool) -> None:
         """Before the servers that will ask it for sandboxes."""
         if order.plan.sandbox is None:
             return
@@ -248,16 +253,18 @@ class LocalStack:
             if earlier is not None and earlier.provider == order.plan.sandbox.provider:
                 self._hand_over_sandboxes()
             self._members[SANDBOX].restart(spec)
-        await settles(self._members[SANDBOX], deadline, self.next_change)
 
-    async def _start_sidecars(self, order: StackOrder, deadline: StartDeadline, replaced: Sequence[Sidecar]) -> None:
+    def _start_sidecars(self, order: StackOrder, replaced: Sequence[Sidecar]) -> None:
         """Before the servers, which may ask them at their start; at the same port where they were before."""
         parts = self._parts(order)
         self._ensure_sidecars(parts)
         for one in replaced:
             self._members[one.slug].restart(parts.spec(one.slug))
-        for one in order.plan.sidecars:
-            await settles(self._members[one.slug], deadline, self.next_change)
+
+    async def _settle(self, names: Sequence[str], deadline: StartDeadline, beside: Collection[str]) -> None:
+        for name in names:
+            if name not in beside:
+                await settles(self._members[name], deadline, self.next_change)
 
     def _ensure_sidecars(self, parts: OrderedParts) -> None:
         make_folders(self._home, parts.plan)

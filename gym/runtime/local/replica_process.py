@@ -138,6 +138,11 @@ class ReplicaProcess:
         return self.early_exits >= EXITS
 
     @property
+    def is_ill(self) -> bool:
+        """It was no good before it is asked for anything: not only slow to start."""
+        return self.state in ("unhealthy", "restarting") or self.early_exits > 0
+
+    @property
     def seats(self) -> tuple[Seat, ...]:
         return (Seat(self.member, self.listener, self.address), *self.others)
 
