@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 
-from gym.errors import InfraError, UserError
+from gym.errors import InfraError
 from gym.plan.model import Plan
 from gym.runtime.compose.containers import Container, replica_id
+from gym.runtime.unknown_name import no_replica, unknown
+from gym.wire.stack_names import CONSOLE, ROUTER, SANDBOX
 
 
 def choose(containers: list[Container], plan: Plan | None, names: tuple[str, ...]) -> list[Container]:
@@ -22,13 +23,16 @@ def choose(containers: list[Container], plan: Plan | None, names: tuple[str, ...
         for name in {one.service, one.name, replica_id(one, plan)}.union(*seats):
             by_name.setdefault(name, []).append(one)
     _check_there(names, by_name, plan)
-    _check_known(names, by_name)
+    if strange := [name for name in names if name not in by_name]:
+        raise unknown(strange[0], _instances(containers, plan), by_name)
     return list({one.id: one for name in names for one in by_name[name]}.values())
 
 
 def _check_there(names: tuple[str, ...], known: Mapping[str, object], plan: Plan | None) -> None:
     for one in plan.services if plan else ():
-        if one.name in names and one.name not in known and one.replicas:
+        if one.name in names and one.name not in known:
+            if not one.replicas:
+                raise no_replica(one.name)
             what = f"`{one.name}` has no container: it was removed, or never made."
             raise InfraError(what, f"Make it: gym scale {one.name}={one.replicas}")
 
@@ -43,11 +47,14 @@ def choose_running(containers: list[Container], plan: Plan | None, name: str) ->
 
 
 def check_instances(plan: Plan, replicas: Mapping[str, int]) -> None:
-    _check_known(replicas, {one.name: () for one in plan.services})
+    known = [one.name for one in plan.services]
+    if strange := [name for name in replicas if name not in known]:
+        raise unknown(strange[0], known)
 
 
-def _check_known(names: tuple[str, ...] | Mapping[str, int], known: Mapping[str, object]) -> None:
-    for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=3) or sorted(known)
-            raise UserError(f"`{name}` is not in this stack.", f"There is {', '.join(near)}.")
+def _instances(containers: list[Container], plan: Plan | None) -> list[str]:
+    """As the plan has them, services beside them and what every stack has at the end."""
+    planned = [*(one.name for one in plan.services), *(one.name for one in plan.sidecars)] if plan else []
+    own = [ROUTER, CONSOLE, SANDBOX]
+    there = {name for one in containers for name in one.instances}
+    return [*(planned or sorted(there - {*own})), *(name for name in own if name in there)]

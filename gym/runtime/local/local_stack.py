@@ -20,7 +20,7 @@ from gym.runtime.local.fork_parents import ForkParents
 from gym.runtime.local.home import Home, folder_id, unwritable
 from gym.runtime.local.listeners import listen_for_router
 from gym.runtime.local.members import Members, ended, observe
-from gym.runtime.local.parts import OrderedParts, all_ids, choose, unknown
+from gym.runtime.local.parts import OrderedParts, all_ids, choose
 from gym.runtime.local.pid_file import PidFile
 from gym.runtime.local.process_logs import rotate
 from gym.runtime.local.publish import Publisher
@@ -33,6 +33,7 @@ from gym.runtime.local.start_waits import StartDeadline, deadline_for, settles, 
 from gym.runtime.sandbox_access import write_config
 from gym.runtime.sandbox_leftovers import HAND_OVER, TOKENS, config_path
 from gym.runtime.status import StackStatus
+from gym.runtime.unknown_name import unknown
 from gym.wire.stack_names import SANDBOX
 
 RECONCILE_EVERY = 0.5

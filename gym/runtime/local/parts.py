@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
-from gym.errors import UserError
 from gym.plan.model import Plan, Service
 from gym.plan.shared_processes import digests_of_processes, owners_of, processes_of
 from gym.render.launch_document import Address
@@ -29,6 +27,7 @@ from gym.runtime.local.specs import (
     service_spec,
 )
 from gym.runtime.local.stack_order import StackOrder
+from gym.runtime.unknown_name import no_replica, unknown
 from gym.wire.stack_names import SANDBOX
 
 
@@ -120,7 +119,9 @@ def choose(plan: Plan, names: Sequence[str]) -> list[Sequence[str]]:
     singles = {name: (name,) for name in all_ids(plan)} | {name: (of_replica[name],) for name in of_replica}
     for name in names:
         if name not in groups and name not in singles:
-            raise unknown(name, [*groups, *singles])
+            raise unknown(name, groups, singles)
+        if name not in singles and not groups[name]:
+            raise no_replica(name)
     chosen = [groups.get(name) or singles[name] for name in names] if names else list(groups.values())
     return _each_once(chosen)
 
@@ -133,10 +134,3 @@ def _each_once(groups: Iterable[Sequence[str]]) -> list[Sequence[str]]:
         found.append(tuple(name for name in group if name not in seen))
         seen.update(group)
     return [group for group in found if group]
-
-
-def unknown(name: str, known: Iterable[str]) -> UserError:
-    names = list(dict.fromkeys(known))
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(names)}"
-    return UserError(f"no server of this stack is called `{name}`.", hint)

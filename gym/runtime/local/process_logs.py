@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -11,8 +10,8 @@ from typing import IO, Any
 
 import orjson
 
-from gym.errors import UserError
 from gym.runtime.local.home import Home
+from gym.runtime.unknown_name import no_replica, unknown
 from gym.wire.stack_names import SANDBOX
 
 MAX_BYTES = 32 * 1024 * 1024
@@ -47,9 +46,11 @@ def choose_processes(home: Home, names: tuple[str, ...]) -> list[str]:
     if not names:
         return list(dict.fromkeys(process for processes in known.values() for process in processes))
     by_process = {process: (process,) for processes in known.values() for process in processes}
-    unknown = [name for name in names if name not in known and name not in by_process]
-    if unknown:
-        raise UserError(*_unknown(unknown[0], [*known, *by_process]))
+    strange = [name for name in names if name not in known and name not in by_process]
+    if strange:
+        raise unknown(strange[0], known, by_process)
+    if idle := [name for name in names if name not in by_process and not known[name]]:
+        raise no_replica(idle[0])
     chosen = [process for name in names for process in known.get(name) or by_process[name]]
     return list(dict.fromkeys(chosen))
 
@@ -143,12 +144,3 @@ def _known(home: Home) -> dict[str, tuple[str, ...]]:
 def _log_of(service: Mapping[str, Any], number: int) -> str:
     """That of its process, which it may share: each line says which instance it is of."""
     return str(not number and service.get("process") or f"{service['slug']}-{number + 1}")
-
-
-def _unknown(name: str, known: list[str]) -> tuple[str, str]:
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    listed = ", ".join(dict.fromkeys(known))
-    return (
-        f"no server of this stack is called `{name}`.",
-        f"Did you mean {' or '.join(near)}?" if near else f"There are: {listed}",
-    )

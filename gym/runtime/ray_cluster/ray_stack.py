@@ -13,13 +13,13 @@ from typing import Any, Final
 from gym.errors import InfraError, UserError
 from gym.plan.model import Observed, ObservedService, Plan
 from gym.render.ray_orders import HEAD_NODE
-from gym.runtime.local.parts import unknown
 from gym.runtime.ray_cluster import node_files, room_on_nodes, server_actor, stack_keeper
 from gym.runtime.ray_cluster.cluster import check_reachable, connect_ray
 from gym.runtime.ray_cluster.cluster_note import forget_cluster, noted_cluster
 from gym.runtime.ray_cluster.source_packs import SourcePack
 from gym.runtime.runtime_names import read_choice
 from gym.runtime.status import StackStatus
+from gym.runtime.unknown_name import unknown
 
 ANSWER_SECONDS: Final = 30.0
 Look = dict[str, Any]
@@ -173,7 +173,7 @@ def chosen_replicas(seen: Look, names: tuple[str, ...]) -> list[str]:
     every = [id for ids in by_instance.values() for id in ids]
     for name in names:
         if name not in by_instance and name not in every:
-            raise unknown(name, [*by_instance, *every])
+            raise unknown(name, by_instance, every)
     return list(dict.fromkeys(id for name in names for id in by_instance.get(name) or [name])) if names else every
 
 

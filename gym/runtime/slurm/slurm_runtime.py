@@ -12,7 +12,7 @@ from gym.plan.model import Change, Observed, Plan
 from gym.plan.plan_diff import diff
 from gym.render.slurm_placement import place
 from gym.runtime.local.home import Home, one_command
-from gym.runtime.local.parts import choose, unknown
+from gym.runtime.local.parts import choose
 from gym.runtime.local.process_logs import read_logs
 from gym.runtime.local.sandbox_provider import BWRAP
 from gym.runtime.preparing import reload_changed
@@ -24,6 +24,7 @@ from gym.runtime.slurm.shared_folder import JobNote, SharedFolder, WantedJob
 from gym.runtime.slurm.slurm_programs import JobFacts, job_facts
 from gym.runtime.slurm.starting_job import change_job, end_job, prepare_job, start_job
 from gym.runtime.status import OnStatus, StackStatus
+from gym.runtime.unknown_name import unknown
 
 
 class SlurmRuntime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from gym.runtime.compose.containers import (
 )
 from gym.runtime.compose.plan_names import read_names
 from gym.runtime.compose.stack_status import with_missing
-from gym.wire.stack_names import shared_port
+from gym.wire.stack_names import ROUTER, shared_port
 from tests.support.compose_plans import plan_of, service, shared_plan
 
 PLAN = plan_of(service("mcqa", replicas=2), service("policy_model", type="responses_api_models"))
@@ -197,8 +198,19 @@ def test_an_instance_whose_container_was_removed_is_named_with_the_command_that_
     }
     with pytest.raises(InfraError, match="`judge` has no container"):
         choose([container()], plan, ("judge",))
-    with pytest.raises(UserError, match="is not in this stack"):
+    with pytest.raises(UserError, match="`none` has no replica: it was scaled to 0.\nGive it one: gym scale none=1"):
         choose([container()], plan, ("none",))
+
+
+def test_who_names_nothing_of_the_stack_reads_the_instances_in_their_order_and_no_name_of_a_container() -> None:
+    plan = plan_of(service("weather"), service("mcqa", replicas=2))
+    there = [container(number=1), container(number=2), replace(container(), service=ROUTER, labels={})]
+    with pytest.raises(UserError) as caught:
+        choose(there, plan, ("nosuch",))
+    assert str(caught.value) == "no server of this stack is called `nosuch`.\nThere are: weather, mcqa, router"
+    for typed, meant in (("mcqb", "mcqa"), ("mcqa-3", "mcqa")):
+        with pytest.raises(UserError, match=f"Did you mean {meant}"):
+            choose(there, plan, (typed,))
 
 
 @pytest.mark.parametrize(

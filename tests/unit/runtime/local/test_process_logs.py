@@ -17,6 +17,7 @@ def home(tmp_path: Path) -> Home:
         {"name": "my_weather", "slug": "my-weather", "replicas": 2},
         {"name": "mcqa", "slug": "mcqa", "replicas": 1},
     ]
+    services.append({"name": "idle", "slug": "idle", "replicas": 0})
     home.plan.write_bytes(orjson.dumps({"services": services}))
     for name in ("my-weather-1", "my-weather-2", "mcqa-1"):
         home.log(name).write_text(f"{name} a\n{name} b\n{name} c\n")
@@ -36,8 +37,10 @@ def test_names_are_instances_or_single_processes(home: Home) -> None:
 def test_an_unknown_name_is_answered_with_the_nearest_or_with_all(home: Home) -> None:
     with pytest.raises(UserError, match="Did you mean my_weather") as near:
         choose_processes(home, ("my_wether",))
-    with pytest.raises(UserError, match="There are: my_weather, mcqa"):
+    with pytest.raises(UserError, match="There are: my_weather, mcqa, idle, router, console, supervisor$"):
         choose_processes(home, ("zzz",))
+    with pytest.raises(UserError, match="`idle` has no replica"):
+        choose_processes(home, ("idle",))
 
     assert "my_wether" in near.value.what
 
