@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -110,7 +111,8 @@ def load_stack_file(source: Path, home: Path, *, trust: bool = False) -> Manifes
         listed = "\n".join(f"  {one}" for one in loosened)
         raise UserError(
             f"{source} asks for more than a stack of its own needs:\n{listed}",
-            "The author of the file gets these rights on this machine. If you trust the author: gym load FILE --trust",
+            "The author of the file gets these rights on this machine."
+            f" If you trust the author, add --trust: gym load {shlex.quote(str(source))} --trust",
         )
     engine = require_engine()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
