@@ -16,6 +16,7 @@ from gym.plan import Plan, RouterPlan
 from gym.runtime.compose.engine_checks import examine_engine
 from gym.runtime.compose.image_leftovers import find_image_leftovers, remove_image
 from gym.runtime.compose.server_builds import ServerBuildFailed
+from gym.runtime.compose.volume_leftovers import find_volume_leftovers, remove_volume
 from gym.runtime.user_state import remember_home
 from tests.support.docker import Stand, call, engine_client, stand_in, write_server
 
@@ -241,3 +242,23 @@ def test_prune_takes_no_image_that_a_stack_uses_or_would_start_from(
         assert image.bytes > 0
         assert remove_image(client, image)
         assert find_image_leftovers(client, everything=True) == []
+
+
+def test_prune_takes_the_volume_of_sandboxes_when_no_container_holds_it(stand: Stand) -> None:
+    """One of its own: sandboxes of other stacks on this engine use the real one."""
+    name = f"gym-helper-of-{stand.cwd.name}"
+    with engine_client() as client:
+        client.volumes.create(name, labels={"gym.sandbox": "helper"})
+        holds = client.containers.create("python:3.13-slim", volumes=[f"{name}:/.gym"])
+        try:
+            assert name not in [one.name for one in find_volume_leftovers(client)]
+            holds.remove(force=True)
+            (found,) = [one for one in find_volume_leftovers(client) if one.name == name]
+            assert remove_volume(client, found)
+            assert name not in [one.name for one in client.volumes.list()]
+            assert remove_volume(client, found)
+        finally:
+            for one in client.containers.list(all=True, filters={"volume": name}):
+                one.remove(force=True)
+            for volume in client.volumes.list(filters={"name": name}):
+                volume.remove(force=True)

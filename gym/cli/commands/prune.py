@@ -16,6 +16,7 @@ from gym.engine import connect, find_engine
 from gym.errors import InfraError, UserError
 from gym.runtime.cache_leftovers import Leftover, find_cache_leftovers, remove_cache_leftover
 from gym.runtime.compose.image_leftovers import find_image_leftovers, remove_image
+from gym.runtime.compose.volume_leftovers import VOLUME, find_volume_leftovers, remove_volume
 from gym.runtime.user_state import forget_lost_homes, nobody_at_work
 from gym.venvs import cache_dir
 
@@ -41,6 +42,7 @@ def command(dry_run: DryRun = False, everything: Everything = False, as_json: As
         client = None if isinstance(engine, InfraError) else stack.enter_context(connect(engine.host))
         with console.busy("looking for what nothing uses"):
             found = find_image_leftovers(client, everything=everything) if client else []
+            found += find_volume_leftovers(client) if client and everything else []
             found += find_cache_leftovers(cache, time.time(), everything=everything)
         kept: list[Leftover] = []
         if not dry_run:
@@ -60,7 +62,8 @@ def command(dry_run: DryRun = False, everything: Everything = False, as_json: As
 def _remove(client: docker.DockerClient | None, cache: Path, one: Leftover) -> bool:
     """False for what has come into use meanwhile, or is another user's."""
     if one.path is None:
-        return client is not None and remove_image(client, one)
+        remove = remove_volume if one.kind == VOLUME else remove_image
+        return client is not None and remove(client, one)
     try:
         remove_cache_leftover(cache, one)
     except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -12,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from gym.broker.conformance import BEHAVIOURS, BehaviourResult, make_factory, run_suite
+from gym.broker.helper import find_helper
 from gym.broker.providers.docker.docker_provider import Docker
 from gym.broker.providers.docker.network import bridge_name
+from gym.broker.providers.docker.volume import HelperVolume
 from gym.wire.sandbox import SandboxSpec
 from tests.support.docker import need_engine
 from tests.support.sandbox_docker import IMAGE, DockerHarness, docker_harness, say
@@ -108,3 +111,18 @@ async def test_the_volume_of_an_older_helper_goes_when_no_sandbox_holds_it(harne
     found = [one["Name"] for one in (await engine.call("GET", "/volumes", doing="list volumes"))["Volumes"]]
     assert name not in found
     assert await say(sandbox, "echo on") == "on"
+
+
+async def test_a_helpers_volume_that_was_removed_meanwhile_is_filled_again(
+    harness: DockerHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`gym prune --all` may take it from a broker that has no sandbox."""
+    own, engine = tmp_path / "helper", harness.docker.engine
+    own.write_bytes(find_helper(platform.machine()).read_bytes() + harness.stack.encode())
+    volume = HelperVolume(engine, own)
+    monkeypatch.setattr(harness.docker, "_volume", volume)
+    for _ in range(2):
+        sandbox = await harness.make()
+        assert await say(sandbox, "echo on") == "on"
+        await sandbox.remove()
+        await engine.call("DELETE", f"/volumes/{volume.name}", doing="remove a volume")
