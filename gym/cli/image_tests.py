@@ -9,7 +9,9 @@ import json
 import os
 import secrets
 import shlex
+import tempfile
 import time
+from pathlib import Path
 from typing import Any, Final
 
 from gym.cli.named_images import OpenedImage
@@ -23,21 +25,24 @@ from gym.cli.selftest import (
     Report,
     find_gaps,
     last_line,
+    one_test_seconds,
 )
 from gym.cli.server_python import BOOT, pytest_for
-from gym.cli.verifying import case_fields, words_of
+from gym.cli.verifying import case_fields, say_how_it_ended, words_of
 from gym.config import CatalogEntry, is_foreign, own_fields
 from gym.config.strict import declares_strict
 from gym.engine import docker_environ, engine_host
 from gym.errors import GymError, ProgramFailed
+from gym.labels import ENV_TEST_SECONDS
 from gym.programs import run_program
 from gym.render.compose import MEMORY, PIDS, USER
 from gym.render.pack import FOLDER
-from gym.server.case_log import CaseOutcome
+from gym.server.case_log import STACKS, CaseOutcome
 from gym.server.cases import CASES
 from gym.venvs import cache_dir
 
 TOOLS: Final = "/opt/gym-pytest"
+OUT: Final = "out.jsonl"
 VERSION: Final = "import sys; print('%d.%d' % sys.version_info[:2])"
 
 
@@ -51,7 +56,8 @@ def check_image(opened: OpenedImage, *, strict: bool = False) -> Report:
     else:
         try:
             outcomes = _run_cases(opened, entry, strict=False)
-            outcomes += _run_cases(opened, entry, strict=True) if strict else ()
+            silent = any(one.is_silent for one in outcomes)
+            outcomes += _run_cases(opened, entry, strict=True) if strict and not silent else ()
         except ProgramFailed as error:
             problems.append(words_of(error))
     seconds = time.monotonic() - began
@@ -71,7 +77,9 @@ def _run_tests(opened: OpenedImage, entry: CatalogEntry) -> tuple[str, str]:
     try:
         version = _in_image(opened, f"exec python -c {shlex.quote(VERSION)}").strip()
         tools = pytest_for(cache_dir(os.environ), version)
-        return last_line(_in_image(opened, command, "--volume", f"{tools}:{TOOLS}:ro")), ""
+        seconds = os.environ.get(ENV_TEST_SECONDS) or one_test_seconds(entry)
+        more = ("--volume", f"{tools}:{TOOLS}:ro", "--env", f"{ENV_TEST_SECONDS}={seconds}")
+        return last_line(_in_image(opened, command, *more)), ""
     except ProgramFailed as error:
         return last_line(error.output), error.output
     except GymError as error:
@@ -82,9 +90,22 @@ def _run_cases(opened: OpenedImage, entry: CatalogEntry, *, strict: bool) -> tup
     if not (entry.directory / CASES).is_file() or (strict and not declares_strict(entry.directory)):
         return ()
     spec = {"name": entry.name, "fields": case_fields(entry), "strict": strict}
-    run = f"python -m gym.server.cases {shlex.quote(f'{FOLDER}/{opened.packed.server}')} /tmp/out.jsonl"
-    lines = _in_image(opened, f"{run} >&2 && cat /tmp/out.jsonl", input=json.dumps(spec)).splitlines()
-    found: list[dict[str, Any]] = [json.loads(line) for line in lines if line]
+    mark, folder = secrets.token_hex(8), f"{FOLDER}/{opened.packed.server}"
+    run = f"python -m gym.server.cases {shlex.quote(folder)} /tmp/{OUT} >/tmp/said 2>&1; code=$?"
+    tell = f"for one in {OUT} {Path(OUT).with_suffix(STACKS)} said; do cat /tmp/$one 2>/dev/null; echo {mark}; done"
+    told = _in_image(opened, f"{run}; {tell}; echo $code", input=json.dumps(spec)).split(f"{mark}\n")
+    return _read_outcomes(*told, folder=Path(folder))
+
+
+def _read_outcomes(cases: str, stacks: str, said: str, code: str, *, folder: Path) -> tuple[CaseOutcome, ...]:
+    with tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch) / OUT
+        out.write_text(cases, "utf-8")
+        out.with_suffix(STACKS).write_text(stacks, "utf-8")
+        found: list[dict[str, Any]] = [json.loads(line) for line in cases.splitlines() if line]
+        if number := int(code):
+            ended = 128 - number if number > 128 else number  # a shell's word for a signal
+            found = say_how_it_ended(ProgramFailed(("gym.server.cases",), ended, said), out, folder)
     return tuple(CaseOutcome(**one) for one in found)
 
 

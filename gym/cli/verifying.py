@@ -44,7 +44,7 @@ def run_verifier_cases(
     if not (entry.directory / CASES).is_file() or (strict and not declares_strict(entry.directory)):
         return ()
     more = {"strict": strict, "examples": str(example_of(entry.directory).absolute())}
-    found = _run("gym.server.cases", entry, find_python, more, _say_how_it_ended, report_row)
+    found = _run("gym.server.cases", entry, find_python, more, say_how_it_ended, report_row)
     return tuple(CaseOutcome(**one) for one in found)
 
 
@@ -110,8 +110,8 @@ def _run(
         return _read(out)
 
 
-def _say_how_it_ended(error: ProgramFailed, out: Path, folder: Path) -> list[dict[str, Any]]:
-    """The outcomes so far, where a case was being run."""
+def say_how_it_ended(error: ProgramFailed, out: Path, folder: Path) -> list[dict[str, Any]]:
+    """The outcomes so far, where a case was being run. `folder` is the server's, where it ran."""
     outcomes = _read(out) if out.is_file() else []
     running = next((one for one in outcomes if one["got"] == NO_ANSWER), None)
     if running is None:

@@ -162,6 +162,29 @@ def test_an_image_is_tested_inside_itself(here: Here) -> None:
         assert not client.containers.list(all=True, filters={"name": "gym-test-", "ancestor": here.image})
 
 
+def test_a_case_and_a_test_that_do_not_end_are_named(here: Here, tmp_path: Path) -> None:
+    """A verifier that is ended in a case, as one that hangs is after minutes."""
+    write_project(tmp_path)
+    begin = "async def verify(self, rollout: Task) -> float:\n"
+    app = APP.replace(begin, f'{begin}        if rollout.output_text == "end":\n            os._exit(1)\n')
+    (tmp_path / "app.py").write_text(f"import os\n{app}", "utf-8")
+    cases = [case("three letters", "abc"), case("this case ends it", "end"), case("one more", "abc")]
+    lines = "".join(f"{json.dumps(one)}\n" for one in cases)
+    (tmp_path / "data" / "verifier_cases.jsonl").write_text(lines, "utf-8")
+    hangs = "import threading\n\ndef test_that_hangs() -> None:\n    threading.Event().wait()\n"
+    (tmp_path / "tests" / "test_counting.py").write_text(hangs, "utf-8")
+    image = f"{here.registry}/team/ending:1"
+    try:
+        run("pack", "letters", "-t", image, cwd=tmp_path)
+        done = gym("test", image, cwd=here.user, env={**here.env, "GYM_TEST_SECONDS": "2"})
+    finally:
+        remove_images_of(tmp_path)
+    assert done.returncode == 1
+    assert "test_that_hangs had not ended after 2 s" in done.stdout, done.stdout + done.stderr
+    assert "this case ends it" in done.stdout
+    assert "verifier_cases.jsonl:2: its process ended with exit code 1" in done.stdout
+
+
 def test_the_same_project_packed_again_is_the_same_image(here: Here) -> None:
     again = f"{here.registry}/team/again:1"
     shutil.rmtree(here.author / ".gym")
