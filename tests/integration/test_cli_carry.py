@@ -44,10 +44,15 @@ def test_a_stack_is_built_locked_saved_and_brought_up_elsewhere(folder: Path) ->
     assert gym("down", cwd=folder, env=engine()).returncode == 0
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
-    loaded = gym("load", "../weather.tar", "--port", "0", cwd=elsewhere, env=engine(), timeout=300)
+    name = ("--stack", "carried")
+    images = gym("load", "../weather.tar", "--no-start", *name, cwd=elsewhere, env=engine(), timeout=300)
+    assert "Nothing was started: gym load ../weather.tar --stack carried starts it" in images.stderr
+    loaded = gym("load", "../weather.tar", "--port", "0", *name, cwd=elsewhere, env=engine(), timeout=300)
     assert loaded.returncode == 0, loaded.stderr
-    done = gym("rollouts", "simple_weather", "-o", "out.jsonl", cwd=elsewhere, env=engine())
-    assert gym("down", cwd=elsewhere, env=engine()).returncode == 0
+    assert f"gym down {' '.join(name)}" in loaded.stdout  # and not the name that it had before
+    assert json.loads(gym("ps", "--json", *name, cwd=elsewhere, env=engine()).stdout)["stack"] == name[1]
+    done = gym("rollouts", "simple_weather", "-o", "out.jsonl", *name, cwd=elsewhere, env=engine())
+    assert gym("down", *name, cwd=elsewhere, env=engine()).returncode == 0
     assert done.returncode == 0, done.stderr
     rewards = [json.loads(line)["reward"] for line in (elsewhere / "out.jsonl").read_text().splitlines()]
     assert rewards == [1.0] * 5

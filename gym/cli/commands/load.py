@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -48,9 +49,13 @@ def command(
         for one in find_loosened(found):
             console.note(f"trusted: {one}", style="yellow")
     with console.busy(f"loading {source}"):
-        manifest = load_stack_file(source, home, trust=trust)
-    console.note(f"loaded {len(manifest.images)} servers of stack '{manifest.plan.stack}'")
+        manifest = load_stack_file(source, home, stack=stack, trust=trust)
+    console.note(f"loaded {len(manifest.images)} servers as stack '{stack}'")
     if no_start:
+        flag = "" if stack == DEFAULT_STACK else f" --stack {stack}"
+        console.note(
+            f"Nothing was started: gym load {shlex.quote(str(source))}{' --trust' if trust else ''}{flag} starts it"
+        )
         return 0
     values = _read_secrets(secrets, manifest.secrets)
     with live_status(f"starting stack '{stack}'") as on_status:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from gym.engine import docker_environ, require_engine
 from gym.errors import UserError
 from gym.files import write_atomically
+from gym.labels import DEFAULT_STACK
 from gym.plan.model import Plan, Value
 from gym.programs import run_program
 from gym.render.compose import ROUTER_IMAGE
@@ -101,18 +102,20 @@ def find_loosened(manifest: Manifest) -> list[str]:
     return [*plan_findings(manifest.plan, manifest.base_image), *overrides]
 
 
-def load_stack_file(source: Path, home: Path, *, trust: bool = False) -> Manifest:
-    """Give the engine the images and `home` the files; `ComposeRuntime.start` brings the stack up from there.
+def load_stack_file(source: Path, home: Path, *, stack: str = "", trust: bool = False) -> Manifest:
+    """Give the engine the images and `home` the files; `ComposeRuntime.start` brings the stack up from there, by the
+    name `stack`, or else the one that it had where it was saved.
 
     Without `trust` a file that loosens what isolates its containers is refused before anything is loaded.
     """
     manifest = read_saved(source)
     if (loosened := find_loosened(manifest)) and not trust:
         listed = "\n".join(f"  {one}" for one in loosened)
+        flag = "" if stack in ("", DEFAULT_STACK) else f" --stack {stack}"
         raise UserError(
             f"{source} asks for more than a stack of its own needs:\n{listed}",
             "The author of the file gets these rights on this machine."
-            f" If you trust the author, add --trust: gym load {shlex.quote(str(source))} --trust",
+            f" If you trust the author, add --trust: gym load {shlex.quote(str(source))} --trust{flag}",
         )
     engine = require_engine()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -127,6 +130,8 @@ def load_stack_file(source: Path, home: Path, *, trust: bool = False) -> Manifes
     finally:
         images.unlink(missing_ok=True)
     overrides = _write_overrides(home / "overrides", manifest.overrides)
+    plan = manifest.plan.model_copy(update={"stack": stack or manifest.plan.stack})
+    manifest = manifest.model_copy(update={"plan": plan})
     write_saved(Layout(home.resolve()), manifest.plan, _state(manifest, home, overrides, renamed))
     return manifest
 

@@ -168,6 +168,8 @@ def test_a_file_that_is_root_on_the_host_is_refused_before_anything_is_loaded(tm
     with pytest.raises(UserError, match="all rights of this machine") as caught:
         load_stack_file(path, tmp_path / "home")
     assert caught.value.hint.endswith(f"gym load {path} --trust")
+    with pytest.raises(UserError, match="--trust --stack mine$"):
+        load_stack_file(path, tmp_path / "home", stack="mine")
     assert not (tmp_path / "home").exists()
 
 
