@@ -169,9 +169,6 @@ class ReplicaProcess:
             last_end_at=self.last_end_at,
         )
 
-    def last_lines(self, count: int = 20) -> str:
-        return "\n".join(tail_from(self.spec.log, self._log_start, count))
-
     def late(self) -> Late:
         """State and reason as they were seen together."""
         seconds = time.monotonic() - self._since

@@ -180,7 +180,7 @@ async def test_a_server_that_ends_again_and_again_at_its_start_is_given_up_and_a
     async with running_process(tmp_path, code) as process:
         await until(lambda: process.gave_up)
         assert process.early_exits >= EXITS
-        assert process.last_lines().endswith("words")
+        assert process.late().log.endswith("words")
         await until(lambda: process.state == "restarting")
         assert process.detail == "exit code 5"
         monkeypatch.setattr(module, "BACKOFF_FIRST", 1000)
