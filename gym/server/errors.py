@@ -87,7 +87,9 @@ def error_text(error: BaseException) -> str:
     """`ZeroDivisionError: division by zero (app.py:31 in verify: return 1 / 0)`: the author's own last line."""
     message = validation_message(error) if isinstance(error, ValidationError) else _message(error)
     text = type(error).__name__ + (f": {message}" if message else "")
-    place = place_of(traceback.extract_tb(error.__traceback__))
+    stack, cause = traceback.extract_tb(error.__traceback__), error.__cause__
+    own = _own_place(stack) or (_own_place(traceback.extract_tb(cause.__traceback__)) if cause else "")
+    place = own or place_of(stack)  # an `async def` raises StopIteration as a RuntimeError whose cause knows the line
     return f"{text} ({place})" if place else text
 
 

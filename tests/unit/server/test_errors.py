@@ -64,6 +64,18 @@ def test_a_bug_is_the_servers_and_names_the_authors_line(caplog: pytest.LogCaptu
     assert "Traceback" in caplog.text
 
 
+async def test_a_next_that_finds_nothing_names_the_authors_line(tmp_path: Path) -> None:
+    file = tmp_path / "app.py"
+    file.write_text("async def verify():\n    return next(one for one in ())\n")
+    names: dict[str, Any] = {}
+    exec(compile(file.read_text(), str(file), "exec"), names)  # noqa: S102 (a file of an author)
+    with pytest.raises(RuntimeError) as caught:
+        await names["verify"]()
+    ours = caught.value.with_traceback(None)  # as in a server: the caller's own frames are of the SDK
+    said = "RuntimeError: coroutine raised StopIteration (app.py:2 in verify: return next(one for one in ()))"
+    assert error_text(ours) == said
+
+
 def test_a_broken_connection_may_be_tried_again() -> None:
     assert error_to_failure(raised(ConnectionResetError("gone")), server="s", role="resources").retryable is True
 
