@@ -115,14 +115,19 @@ class Tool:
 def tool(method: F) -> F: ...
 @overload
 def tool() -> Callable[[F], F]: ...
-def tool(method: Any = None) -> Any:
+def tool(method: Any = None, **words: Any) -> Any:
     """Marks an async method as a tool. A parameter called `state` receives the rollout's state; no schema shows it."""
+    function = getattr(method, "__func__", method)
+    if words or not (method is None or callable(function)):
+        raise UserError("@tool takes nothing: a tool has the name of its method, and its docstring", "Write `@tool`.")
     if method is None:  # `@tool()`
         return tool
-    if not callable(method):
-        raise UserError("@tool takes nothing: a tool has the name of its method, and its docstring", "Write `@tool`.")
-    if not inspect.iscoroutinefunction(method):
-        raise UserError(f"@tool {method.__qualname__}{show_place(method)} must be `async def`")
+    what = f"@tool {method.__qualname__}{show_place(function)}"
+    if isinstance(method, (staticmethod, classmethod)):
+        raise UserError(f"{what} must be a method with `self`", f"Take @{type(method).__name__} away.")
+    if not inspect.iscoroutinefunction(function):
+        yields = inspect.isasyncgenfunction(function)
+        raise UserError(f"{what} must be `async def`" + (", without `yield`" if yields else ""))
     setattr(method, _MARK, True)
     return method
 
@@ -159,18 +164,15 @@ def _field_name(parameter: str) -> str:
 
 
 def _make_tool(owner: object, name: str, function: Callable[..., Any]) -> Tool:
-    if not may_be_tool(name):
-        raise UserError(
-            f"{type(owner).__name__}.{name} cannot be a tool: the contract uses that name", "rename the method"
-        )
     place = f"{type(owner).__name__}.{name}{show_place(function)}"
+    if not may_be_tool(name):
+        why = "the contract uses that name" if name in RESERVED else "models read 64 letters at most, of a-z A-Z 0-9 _"
+        raise UserError(f"{place} cannot be a tool: {why}", "Rename the method.")
     hints = _hints_of(function, place)
     fields: dict[str, Any] = {}
     names: list[str] = []
-    parameters = [one for one in inspect.signature(function).parameters.values() if one.name != "self"]
+    parameters = _parameters_of(getattr(owner, name), place)
     for parameter in parameters:
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise UserError(f"{type(owner).__name__}.{name}: a tool has named parameters only, not *{parameter.name}")
         if parameter.name != "state":
             default = ... if parameter.default is parameter.empty else parameter.default
             hint = hints.get(parameter.name, Any)
@@ -185,6 +187,19 @@ def _make_tool(owner: object, name: str, function: Callable[..., Any]) -> Tool:
         wants_state=len(fields) != len(parameters),
         returns=hints.get("return", Any),
     )
+
+
+def _parameters_of(method: Callable[..., Any], place: str) -> list[inspect.Parameter]:
+    """Without `self`, whatever that is called."""
+    try:
+        parameters = list(inspect.signature(method).parameters.values())
+    except ValueError:
+        raise UserError(f"{place}: a tool is a method, and this one has no `self`", "Write it first.") from None
+    for one in parameters:
+        if one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
+            shown = f"`{one}, /`" if one.kind == one.POSITIONAL_ONLY else str(one).partition(":")[0]
+            raise UserError(f"{place}: a tool has named parameters only, not {shown}")
+    return parameters
 
 
 def _hints_of(function: Callable[..., Any], place: str) -> dict[str, Any]:

@@ -182,6 +182,24 @@ async def test_a_tool_may_be_marked_with_parentheses_too() -> None:
 def test_a_mark_that_is_given_a_name_says_what_to_write() -> None:
     with pytest.raises(UserError, match="@tool takes nothing"):
         tool("look")  # type: ignore[call-overload]
+    with pytest.raises(UserError, match="@tool takes nothing"):
+        tool(name="look")  # type: ignore[call-overload]
+
+
+def test_a_tool_that_yields_is_told_so() -> None:
+    async def look(self: Any) -> Any:
+        yield 1
+
+    with pytest.raises(UserError, match=r"look \(test_tools\.py:\d+\) must be `async def`, without `yield`$"):
+        tool(look)
+
+
+@pytest.mark.parametrize("kind", [staticmethod, classmethod])
+def test_a_static_method_is_no_tool(kind: Any) -> None:
+    async def look() -> None: ...
+
+    with pytest.raises(UserError, match=rf"look \(test_tools\.py:\d+\) must be a method.*\nTake @{kind.__name__} away"):
+        tool(kind(look))
 
 
 class Opaque:
@@ -242,8 +260,32 @@ def test_a_tool_has_named_parameters_only() -> None:
         @tool
         async def look(self, *places: str) -> None: ...
 
-    with pytest.raises(UserError, match=r"not \*places"):
+    with pytest.raises(UserError, match=r"^Greedy\.look \(test_tools\.py:\d+\): .* not \*places$"):
         collect_tools(Greedy())
+
+
+def test_a_tool_that_no_call_could_reach_is_refused_at_the_start() -> None:
+    class Bare:
+        @tool
+        async def look() -> None: ...  # type: ignore[misc]
+
+    class Placed:
+        @tool
+        async def look(self, place: str, /) -> None: ...
+
+    with pytest.raises(UserError, match=r"^Bare\.look \(test_tools\.py:\d+\): .* has no `self`"):
+        collect_tools(Bare())
+    with pytest.raises(UserError, match=r"^Placed\.look \(test_tools\.py:\d+\): .* not `place: .*, /`"):
+        collect_tools(Placed())
+
+
+def test_a_name_that_models_cannot_read_is_not_said_to_be_the_contracts() -> None:
+    class Accented:
+        @tool
+        async def été(self) -> None: ...
+
+    with pytest.raises(UserError, match=r"^Accented\.été \(test_tools\.py:\d+\) cannot be a tool: models read"):
+        collect_tools(Accented())
 
 
 @pytest.mark.parametrize(
