@@ -75,14 +75,15 @@ class Tool:
         return ResultSchema(wrapped, wraps=True)
 
     def schema(self) -> dict[str, Any]:
-        """The tool as a row's `tools` list has it: strict, every property required unless it has a default."""
+        """The tool as a row's `tools` list has it: strict where every argument has a type and no default."""
         schema = self.arguments.model_json_schema()
         schema.pop("title", None)
         schema.setdefault("properties", {})
         schema["additionalProperties"] = False
         for one in schema["properties"].values():
             one.pop("title", None)
-        strict = set(schema.get("required", ())) == set(schema["properties"])
+        typed = all(one.keys() - {"description"} for one in schema["properties"].values())  # a strict model wants it
+        strict = typed and set(schema.get("required", ())) == set(schema["properties"])
         return {
             "type": "function",
             "name": self.name,

@@ -288,6 +288,14 @@ def test_a_name_that_models_cannot_read_is_not_said_to_be_the_contracts() -> Non
         collect_tools(Accented())
 
 
+def test_a_tool_with_an_argument_of_no_type_is_not_strict() -> None:
+    class Loose:
+        @tool
+        async def look(self, place) -> None: ...  # type: ignore[no-untyped-def]
+
+    assert collect_tools(Loose())["look"].schema()["strict"] is False
+
+
 @pytest.mark.parametrize(
     ("result", "json"),
     [
