@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,8 @@ def rollout_to_case(
 ) -> dict[str, Any]:
     """With `"row": N` where the row is the example N beside the cases."""
     expected = float(found.line["reward"] if reward is None else reward)
+    if not isfinite(expected):
+        raise UserError(f"{expected} is no reward: that is a finite number.", "For example: --reward 0")
     if oracle and expected <= 0:
         raise UserError(f"An oracle's answer is paid, and this one gets {expected:g}.", "Leave --oracle out.")
     given = found.line["response"]

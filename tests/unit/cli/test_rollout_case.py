@@ -84,6 +84,12 @@ def test_a_wrong_verdict_becomes_the_case_of_the_right_one(rollouts: Path, cases
         made(rollouts, cases, "ab1", reward=0.0, oracle=True)
 
 
+@pytest.mark.parametrize("reward", ["nan", "inf"])
+def test_a_case_that_expects_no_finite_number_is_not_written(rollouts: Path, cases: Path, reward: str) -> None:
+    with pytest.raises(UserError, match="a finite number"):
+        made(rollouts, cases, "ab1", reward=float(reward))
+
+
 @pytest.mark.parametrize(("key", "found"), [("ab", "2 rollouts .*: ab1:0, ab2:0"), ("z", "no rollout")])
 def test_a_key_names_one_rollout(rollouts: Path, key: str, found: str) -> None:
     with pytest.raises(UserError, match=found):
