@@ -17,14 +17,14 @@ def naming_lines(loaded: StackConfig) -> Iterator[None]:
     try:
         yield
     except NotUp as error:
-        found = [line for one in loaded.instances for line in _refused(one, error.log)]
+        found = [line for one in loaded.instances for line in refused_lines(one, error.log)]
         if not found:
             raise
         log = "\n".join([error.log.rstrip("\n"), *dict.fromkeys(found)])
         raise NotUp(error.server, error.problem, log, error.hint) from None
 
 
-def _refused(instance: Instance, log: str) -> list[str]:
+def refused_lines(instance: Instance, log: str) -> list[str]:
     """As `gym.server.config` tells it: `INSTANCE: KEY: WHAT`, behind what logging puts before it."""
     refused = re.findall(rf"(?m)(?:^|\s){re.escape(instance.name)}: ([\w.-]+): (.+)$", log)
     return [f"{where}: {instance.name}.{key}: {what}" for key, what in refused if (where := _place(instance, key))]

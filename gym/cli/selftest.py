@@ -15,12 +15,14 @@ import orjson
 from pydantic import ValidationError
 
 from gym.cli.audit.subject import AuditFinding
+from gym.cli.field_places import refused_lines
 from gym.cli.verifying import audit_server, run_verifier_cases, words_of
-from gym.config import CatalogEntry, is_foreign, own_fields
+from gym.config import CatalogEntry, LoadRequest, is_foreign, load_stack, own_fields
 from gym.config.example_rows import EXAMPLE, example_of
+from gym.config.instance_keys import FACTS
 from gym.config.yaml_source import read_yaml
 from gym.data.row_servers import FindPython
-from gym.errors import GymError, ProgramFailed
+from gym.errors import ConfigError, GymError, ProgramFailed
 from gym.labels import ENV_TEST_SECONDS
 from gym.programs import find_program, run_program
 from gym.server.case_log import CaseOutcome
@@ -30,6 +32,8 @@ from gym.venvs import UV, bytecode_elsewhere, hypothesis_elsewhere
 from gym.wire.rows import Row, fill_tools
 
 EXAMPLE_ROWS = 5
+NO_RESULT = "no result"
+PYTEST_CODES = range(1, 6)  # that it ends with by itself
 ENTRYPOINT = "app.py"
 MAKER = Path("scripts") / "examples"  # of a checkout; these are made nowhere else
 EXAMPLE_RESULTS = ("data/example_rollouts.jsonl", "data/example_metrics.json")
@@ -90,6 +94,7 @@ def check_server(
     if find_python is not None and _has_cases(entry):
         try:
             outcomes = run_verifier_cases(entry, find_python, report_row=problems.append)
+            problems += _refused_fields(entry, outcomes)
             silent = any(one.is_silent for one in outcomes)  # what follows would wait for the same, often
             outcomes += run_verifier_cases(entry, find_python, strict=True) if strict and not silent else ()
             findings = audit_server(entry, find_python, quick=True) if audit and not silent else ()
@@ -109,6 +114,7 @@ def find_gaps(entry: CatalogEntry) -> Iterator[str]:
     if entry.config is None:
         yield "no file in configs/"
     yield from _config_problems(entry.directory)
+    yield from _start_problems(entry)
     example = example_of(entry.directory)
     if example.is_file():
         yield from _row_problems(example, example.relative_to(entry.directory))
@@ -161,6 +167,27 @@ def _config_problems(folder: Path) -> Iterator[str]:
             yield str(error)
 
 
+def _start_problems(entry: CatalogEntry) -> Iterator[str]:
+    """What `gym up` would refuse of how it is started; what others of its stack lack is no matter of its own."""
+    try:
+        load_stack(_request(entry))
+    except ConfigError as error:
+        own = {"entrypoint", *FACTS}
+        yield from (str(one) for one in error.problems if own & set(one.key.split(".")))
+
+
+def _refused_fields(entry: CatalogEntry, outcomes: Sequence[CaseOutcome]) -> Iterator[str]:
+    """The lines of the fields without which no case was begun."""
+    said = "\n".join(dict.fromkeys(one.got for one in outcomes if one.got.startswith("no start: ")))
+    with suppress(GymError):  # a config that cannot be read is reported with the other problems
+        for instance in load_stack(_request(entry)).instances if said else ():
+            yield from refused_lines(instance, said)
+
+
+def _request(entry: CatalogEntry) -> LoadRequest:
+    return LoadRequest(files=(entry.config,) if entry.config else (), environ=dict(os.environ), without_models=True)
+
+
 def _row_problems(example: Path, name: Path) -> Iterator[str]:
     lines = numbered_lines(example)
     if len(lines) != EXAMPLE_ROWS:
@@ -203,9 +230,18 @@ def _run_tests(entry: CatalogEntry, find_pytest: Callable[[CatalogEntry], Sequen
             argv = (*find_pytest(entry), *options)
             return last_line(run_program(argv, cwd=folder, env=env, timeout=TEST_SECONDS)), ""
     except ProgramFailed as error:
-        return last_line(error.output), error.output.strip() and error.output or f"pytest: {words_of(error)}"
+        return last_line(error.output), _show_failed(error)
     except GymError as error:
         return "could not run", str(error)
+
+
+def _show_failed(error: ProgramFailed) -> str:
+    """All that pytest said; where it did not come to its end, also how its process did."""
+    if not error.output.strip():
+        return f"pytest: {words_of(error)}"
+    if last_line(error.output) != NO_RESULT or error.code in PYTEST_CODES:
+        return error.output
+    return f"{error.output.rstrip()}\npytest did not come to its end: its process ended with exit code {error.code}"
 
 
 def one_test_seconds(entry: CatalogEntry) -> float:
@@ -224,4 +260,4 @@ def _upstream_tree(entry: CatalogEntry, scratch: Path) -> str:
 def last_line(output: str) -> str:
     """`3 passed`, without the rule of signs around it and the seconds, which the table has."""
     lines = [line.strip("= ") for line in output.splitlines() if re.search(r"\d+ (passed|failed|error|skipped)", line)]
-    return lines[-1].partition(" in ")[0] if lines else "no result"
+    return lines[-1].partition(" in ")[0] if lines else NO_RESULT

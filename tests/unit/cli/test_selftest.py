@@ -230,3 +230,29 @@ def test_a_mark_at_the_beginning_of_a_file_is_no_damage(entry: CatalogEntry) -> 
         path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     report = check_server(entry, own_pytest, own_python)
     assert report.passed, report
+
+
+def write_config(entry: CatalogEntry, *fields: str) -> None:
+    assert entry.config is not None
+    entry.config.write_text("\n      ".join(["mine:\n  resources_servers:\n    mine:", *fields]))
+
+
+def test_what_gym_up_would_refuse_of_its_start_is_said_with_its_line(entry: CatalogEntry) -> None:
+    write_config(entry, "entrypoint: main.py", "replicas: many")
+    found = "\n".join(find_gaps(entry))
+    assert "mine.yaml:4: mine.resources_servers.mine.entrypoint: there is no `main.py`" in found
+    assert "mine.yaml:5: mine.replicas: must be a number from 0 to 1000; found `many`" in found
+
+
+def test_a_field_that_a_server_refuses_is_said_with_its_line(entry: CatalogEntry) -> None:
+    write_config(entry, "entrypoint: app.py", "dmain: x")
+    (found,) = check_server(entry, own_pytest, own_python).problems
+    assert found.endswith("mine.yaml:5: mine.dmain: no such field")
+
+
+def test_a_process_that_ends_in_a_test_is_said_to_have_ended(entry: CatalogEntry) -> None:
+    tests = "import os\n\ndef test_a():\n    pass\n\ndef test_b():\n    os._exit(7)\n"
+    (entry.directory / "tests" / "test_app.py").write_text(tests)
+    report = check_server(entry, own_pytest)
+    assert not report.passed
+    assert report.output.endswith("pytest did not come to its end: its process ended with exit code 7")
