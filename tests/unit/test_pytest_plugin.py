@@ -74,6 +74,14 @@ def test_a_server_needs_no_conftest_and_its_cases_are_tests(quiz: Path) -> None:
     assert "data/verifier_cases.jsonl::wrong PASSED" in done.stdout
 
 
+def test_an_app_that_cannot_be_loaded_fails_with_its_line_alone(quiz: Path) -> None:
+    (quiz / "app.py").write_text("def x(:\n")
+    done = run_pytest(quiz, "--no-verifier-cases", "tests")
+    assert done.stdout.count("app.py:1: invalid syntax\n") == 1, done.stdout + done.stderr
+    assert "1 error" in done.stdout
+    assert "pytest_plugin.py" not in done.stdout
+
+
 def test_a_case_that_differs_fails_by_its_name_and_says_how(quiz: Path) -> None:
     with (quiz / "data" / "verifier_cases.jsonl").open("a") as file:
         file.write("\n" + case("too generous", "no", 1))
