@@ -219,7 +219,8 @@ def _run_tests(entry: CatalogEntry, find_pytest: Callable[[CatalogEntry], Sequen
         return "no tests", ""
     own = any((folder / name).is_file() for name in SETTINGS)
     plugins = () if is_foreign(folder, ENTRYPOINT) else PLUGINS
-    options = (*OPTIONS, *plugins, *(() if own else NO_SETTINGS), f"--rootdir={folder}", "tests")
+    tests = str(folder.absolute() / "tests")  # not by the working folder: where it is a link, that has another name
+    options = (*OPTIONS, *plugins, *(() if own else NO_SETTINGS), f"--rootdir={folder}", tests)
     try:
         with tempfile.TemporaryDirectory() as scratch:  # tests leave nothing in the server's folder
             env = {**os.environ, **bytecode_elsewhere(os.environ), **hypothesis_elsewhere(os.environ)}

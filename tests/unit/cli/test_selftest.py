@@ -256,3 +256,11 @@ def test_a_process_that_ends_in_a_test_is_said_to_have_ended(entry: CatalogEntry
     report = check_server(entry, own_pytest)
     assert not report.passed
     assert report.output.endswith("pytest did not come to its end: its process ended with exit code 7")
+
+
+def test_a_server_may_be_a_link_to_a_folder_of_another_name(entry: CatalogEntry) -> None:
+    (entry.directory / "tests" / "test_app.py").write_text("def test_it(app):\n    assert app is not None\n")
+    there = entry.directory.rename(entry.directory.with_name("elsewhere"))
+    entry.directory.symlink_to(there)
+    report = check_server(entry, own_pytest)
+    assert (report.tests, report.output) == ("1 passed", "")
