@@ -45,11 +45,12 @@ def test_a_killed_keeper_and_a_killed_router_cost_no_rollout(cluster: Raylets, d
         return cluster.worker("StackKeeper")
 
     def router() -> int:
-        return int(desk.replicas()["router"]["pid"])
+        return int(desk.replicas()["router"]["pid"] or 0)  # none while it starts
 
     def actor_of_router() -> int:
         """The router's process is a child of the one beside the actor."""
-        return parent_of(parent_of(router()))
+        pid = router()
+        return parent_of(parent_of(pid)) if pid else 0
 
     run = desk.spawn("run.log", *COLLECT, "16", "-o", "disturbed.jsonl", "--repeats", "200", "--max-attempts", "20")
     for number, find in enumerate((keeper, router, actor_of_router), 1):
@@ -151,8 +152,9 @@ def test_a_run_outlives_a_node_and_nothing_is_left_of_the_stack(cluster: Raylets
 def _kill_and_wait(find: Callable[[], int], desk: Desk) -> None:
     """Until another process has its place, and all is healthy."""
     lost = find()
+    assert lost
     os.kill(lost, signal.SIGKILL)
-    until(lambda: desk.is_healthy() and find() != lost)
+    until(lambda: desk.is_healthy() and find() not in (0, lost))
 
 
 def _check_nothing_left(cluster: Raylets) -> None:
