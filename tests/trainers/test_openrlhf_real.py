@@ -1,5 +1,6 @@
 """The package `openrlhf`, unmodified, as far as it goes without a GPU: agents, remote rewards, experiences.
 
+Its wheels have no Python after 3.12: `GYM_TEST_PYTHON312` names one, else `python3.12` and pyenv's are looked for.
 `GYM_TEST_TORCH` names torch for pip where its usual wheel is too large: GYM_TEST_TORCH=torch==2.13.0+cpu.
 """
 
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 from tests.support.cli import gym
+from tests.support.python312 import find_python312
 
 pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[2]
@@ -42,7 +44,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     if not Path(python).exists():
         pip = (python, "-m", "pip", "install", "--quiet")
         torch = os.environ.get("GYM_TEST_TORCH", "torch")
-        make = (sys.executable, "-m", "venv", str(folder))
+        make = (find_python312(), "-m", "venv", str(folder))
         for argv in (make, (*pip, torch, *NEEDS, *OURS), (*pip, "--no-deps", "openrlhf==0.11.2")):
             subprocess.run(argv, check=True, timeout=SECONDS)
     return python

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 
 from gym.trainers.skyrl import row_to_record
 from tests.support.agents import FakeAgent, fake_agent
+from tests.support.python312 import find_python312
 
 pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[2]
@@ -30,28 +30,14 @@ orjson httptools uvloop pydantic pyyaml fastapi uvicorn tensorboard func_timeout
 SECONDS = 3600.0
 
 
-def _pythons() -> Iterator[str]:
-    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    yield from filter(None, (os.environ.get("GYM_TEST_PYTHON312"), shutil.which("python3.12")))
-    yield from map(str, root.glob("versions/3.12.*/bin/python3"))
-
-
-def _runs(python: str) -> bool:
-    """A shim of pyenv is there also where it has nothing to run."""
-    return not subprocess.run((python, "-c", ""), capture_output=True, check=False).returncode
-
-
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     if ready := os.environ.get("GYM_TEST_SKYRL_PYTHON"):
         return ready
-    newer = next(filter(_runs, _pythons()), None)
-    if newer is None:
-        pytest.skip("no Python 3.12: GYM_TEST_PYTHON312 names one")
     folder = tmp_path_factory.mktemp("skyrl")
     made = str(folder / "bin" / "python")
     install = (made, "-m", "pip", "install", "--quiet")
-    steps = ((newer, "-m", "venv", str(folder)), (*install, os.environ.get("GYM_TEST_TORCH", "torch")))
+    steps = ((find_python312(), "-m", "venv", str(folder)), (*install, os.environ.get("GYM_TEST_TORCH", "torch")))
     for argv in (*steps, (*install, *SKYRL), (*install, *NEEDS.split())):
         subprocess.run(argv, check=True, timeout=SECONDS)
     return made
