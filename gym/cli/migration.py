@@ -55,7 +55,8 @@ def find_sources(folder: Path) -> list[tuple[ServerType, Path]]:
             return [(type_, one) for one in _servers_in(folder)]
     found = [(type_, one) for type_ in SERVER_TYPES for one in _servers_in(folder / type_)]
     if not found:
-        hint = f"It is called {', '.join(SERVER_TYPES)}, or lies in such a folder."
+        kinds = " or ".join(f"{one}/" for one in SERVER_TYPES)
+        hint = f"Name a checkout with {kinds} in it, or a folder in one of them."
         raise UserError(f"{folder} holds no servers of NeMo Gym.", hint)
     return found
 

@@ -25,7 +25,7 @@ from gym.data.row_servers import FindPython
 from gym.errors import ConfigError, GymError, ProgramFailed
 from gym.labels import ENV_TEST_SECONDS
 from gym.programs import find_program, run_program
-from gym.server.case_log import CaseOutcome
+from gym.server.case_log import NO_START, CaseOutcome
 from gym.server.case_rows import BadExamples, numbered_lines
 from gym.server.cases import CASES, load_cases, missing_kinds
 from gym.venvs import UV, bytecode_elsewhere, hypothesis_elsewhere
@@ -34,6 +34,7 @@ from gym.wire.rows import Row, fill_tools
 EXAMPLE_ROWS = 5
 NO_RESULT = "no result"
 PYTEST_CODES = range(1, 6)  # that it ends with by itself
+NO_TESTS = 5
 ENTRYPOINT = "app.py"
 MAKER = Path("scripts") / "examples"  # of a checkout; these are made nowhere else
 EXAMPLE_RESULTS = ("data/example_rollouts.jsonl", "data/example_metrics.json")
@@ -101,7 +102,7 @@ def check_server(
         except ProgramFailed as error:
             problems.append(words_of(error))
         except GymError as error:
-            problems.append(str(error))
+            problems += [str(error)] if str(error) != output else []  # that no environment can be made is said once
     seconds, hints = time.monotonic() - began, tuple(find_hints(entry))
     return Report(entry.name, tuple(problems), tests, output, seconds, outcomes, findings, hints)
 
@@ -178,7 +179,7 @@ def _start_problems(entry: CatalogEntry) -> Iterator[str]:
 
 def _refused_fields(entry: CatalogEntry, outcomes: Sequence[CaseOutcome]) -> Iterator[str]:
     """The lines of the fields without which no case was begun."""
-    said = "\n".join(dict.fromkeys(one.got for one in outcomes if one.got.startswith("no start: ")))
+    said = "\n".join(dict.fromkeys(one.got for one in outcomes if one.got.startswith(NO_START)))
     with suppress(GymError):  # a config that cannot be read is reported with the other problems
         for instance in load_stack(_request(entry)).instances if said else ():
             yield from refused_lines(instance, said)
@@ -231,7 +232,7 @@ def _run_tests(entry: CatalogEntry, find_pytest: Callable[[CatalogEntry], Sequen
             argv = (*find_pytest(entry), *options)
             return last_line(run_program(argv, cwd=folder, env=env, timeout=TEST_SECONDS)), ""
     except ProgramFailed as error:
-        return last_line(error.output), _show_failed(error)
+        return "no tests" if error.code == NO_TESTS else last_line(error.output), _show_failed(error)
     except GymError as error:
         return "could not run", str(error)
 

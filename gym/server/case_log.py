@@ -17,6 +17,7 @@ import orjson
 from gym.labels import ENV_SANDBOX_URL
 
 NO_ANSWER: Final = "no answer"
+NO_START: Final = "no start: "  # and why
 NOT_RUN: Final = "not run"
 # Seed, steps and verify. The slowest case that comes along takes a tenth of it, on a busy machine.
 CASE_SECONDS, SANDBOX_CASE_SECONDS = 180.0, 600.0

@@ -25,7 +25,7 @@ from pydantic_core import from_json
 from gym import labels
 from gym.errors import GymError, UserError
 from gym.server.base import ServerApp
-from gym.server.case_log import NO_ANSWER, ROW_PROBLEMS, CaseLog, CaseOutcome, case_seconds, not_run
+from gym.server.case_log import NO_ANSWER, NO_START, ROW_PROBLEMS, CaseLog, CaseOutcome, case_seconds, not_run
 from gym.server.case_rows import ExampleRows, numbered_lines
 from gym.server.errors import validation_message
 from gym.server.offered_tools import check_examples, fill_own_tools
@@ -154,7 +154,7 @@ async def run_cases(
                         outcomes = not_run(waiting(cases), case.name) | outcomes
                         return [outcomes[one.name] for one in cases]
         except NotStarted as error:
-            outcomes |= {case.name: _outcome(case, f"no start: {error}") for case in group if case.name not in outcomes}
+            outcomes |= {case.name: _outcome(case, f"{NO_START}{error}") for case in group if case.name not in outcomes}
     return [outcomes[case.name] for case in cases]
 
 

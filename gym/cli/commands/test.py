@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, as_completed
 from functools import partial
@@ -21,7 +22,7 @@ from gym.cli.server_python import cached_python, pytest_command
 from gym.config import CatalogEntry, find_server, list_servers, own_fields, search_roots
 from gym.errors import GymError, UserError
 from gym.programs import program_threads
-from gym.server.case_log import NOT_RUN
+from gym.server.case_log import NO_START, NOT_RUN
 from gym.wire.sandbox import ProviderName
 
 AT_ONCE = min(8, (os.cpu_count() or 1) + 1)  # one more than cores: a server's tests wait for a third of their time
@@ -65,7 +66,7 @@ def _check_all(entries: list[CatalogEntry], check: Callable[[CatalogEntry], Repo
         with console.busy(lambda: _testing(entries, runs)):
             for number, run in enumerate(as_completed(runs.values()), 1):
                 report = run.result()
-                _show_problems(report)
+                show_problems(report)
                 if len(runs) > 1:
                     verdict = "passed" if report.passed else "failed"
                     console.note(f"{number} of {len(runs)}: {report.name} {verdict} ({report.seconds:.1f} s)")
@@ -111,7 +112,7 @@ def _find_entries(names: list[str], images: Mapping[Path, OpenedImage], *, all_s
     return [*servers, *(one.entry for one in images.values())]
 
 
-def _show_problems(report: Report) -> None:
+def show_problems(report: Report) -> None:
     if report.output:
         console.show_raw(f"{report.name}:\n{report.output.rstrip()}\n")
     for problem in report.problems:
@@ -126,9 +127,17 @@ def _show_problems(report: Report) -> None:
 
 def _show_differing(report: Report) -> None:
     left = [one for one in report.differing if one.got == NOT_RUN]
-    rows = [(one.name, one.expected, one.got, one.reason) for one in report.differing if one not in left]
-    console.show(f"{report.name}: {len(rows)} of {len(report.outcomes)} verifier cases differ")
-    console.show(console.make_table(("CASE", "EXPECTED", "GOT", "REASON"), rows))
+    unbegun = Counter(one.got for one in report.differing if one.got.startswith(NO_START))
+    rows = [
+        (one.name, one.expected, one.got, one.reason)
+        for one in report.differing
+        if one not in left and one.got not in unbegun
+    ]
+    if rows:
+        console.show(f"{report.name}: {len(rows)} of {len(report.outcomes)} verifier cases differ")
+        console.show(console.make_table(("CASE", "EXPECTED", "GOT", "REASON"), rows))
+    for why, count in unbegun.items():
+        console.note(f"{report.name}: {count} of {len(report.outcomes)} verifier cases got {why}", style="yellow")
     if left:
         console.note(f"{report.name}: {len(left)} cases were not run: {left[0].reason}", style="yellow")
 

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from gym.cli.commands.test import show_problems
 from gym.cli.selftest import check_server, find_gaps
 from gym.config import CatalogEntry
+from gym.errors import InfraError
 from tests.support.own_server import APP, CASES, ROW, make_case, write_server
 
 
@@ -125,6 +127,32 @@ def test_an_interpreter_that_is_not_there_is_a_failure_and_no_traceback(entry: C
     report = check_server(entry, lambda _: ("/no/such/python",))
     assert not report.passed
     assert "/no/such/python" in report.output
+
+
+def test_an_environment_that_cannot_be_made_is_said_once(entry: CatalogEntry) -> None:
+    def cannot(_: CatalogEntry) -> Path:
+        raise InfraError("mine: its environment could not be made.")
+
+    report = check_server(entry, lambda one: (str(cannot(one)),), cannot)
+    assert not report.passed
+    assert (report.output, report.problems) == ("mine: its environment could not be made.", ())
+
+
+def test_a_folder_without_a_test_has_failed_and_says_so(entry: CatalogEntry) -> None:
+    (entry.directory / "tests" / "test_app.py").unlink()
+    report = check_server(entry, own_pytest)
+    assert (report.passed, report.tests) == (False, "no tests")
+
+
+def test_why_a_server_did_not_start_is_shown_once_for_all_its_cases(
+    entry: CatalogEntry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_config(entry, "entrypoint: app.py", "dmain: x")
+    show_problems(check_server(entry, own_pytest, own_python))
+    shown = capsys.readouterr()
+    text = " ".join((shown.out + shown.err).split())
+    assert text.count("verifier cases") == 1
+    assert "mine: 7 of 7 verifier cases got no start: " in text
 
 
 def test_everything_that_is_missing_is_named(entry: CatalogEntry) -> None:
