@@ -59,7 +59,7 @@ def command(
 
 def read_row(where: str) -> dict[str, Any]:
     """`rows.jsonl` is its first line, `rows.jsonl:3` its third; read as `gym rollouts` reads it."""
-    found = re.fullmatch(r"(.+?)(?::([1-9]\d*))?", where)
+    found = re.fullmatch(r"(.+?)(?::(\d+))?", where)
     file, number = (found[1], int(found[2] or 1)) if found else (where, 1)
     if not Path(file).is_file():
         raise UserError(f"{file} cannot be read: there is no such file", "--row FILE.jsonl:LINE; lines count from 1")

@@ -30,6 +30,8 @@ def command(
     name: Server, row: RowAt = "0", url: Url = "", token_file: TokenFile = None, stack: StackName = DEFAULT_STACK
 ) -> int:
     """Be the policy of one row: gym play simple_weather."""
+    if row.startswith("-"):
+        raise UserError(f"There is no example row {row}.", "They count from 0.")
     asked = read_row(f"{example_of(find_entry(name).directory)}:{int(row) + 1}" if row.isdecimal() else row)
     with Stack.connect(url or router_of(stack), token=read_token(token_file, os.environ)) as found:
         if name not in (there := found.environments()):
