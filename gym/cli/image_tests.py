@@ -91,13 +91,13 @@ def _run_cases(opened: OpenedImage, entry: CatalogEntry, *, strict: bool) -> tup
         return ()
     spec = {"name": entry.name, "fields": case_fields(entry), "strict": strict}
     mark, folder = secrets.token_hex(8), f"{FOLDER}/{opened.packed.server}"
-    run = f"python -m gym.server.cases {shlex.quote(folder)} /tmp/{OUT} >/tmp/said 2>&1; code=$?"
-    tell = f"for one in {OUT} {Path(OUT).with_suffix(STACKS)} said; do cat /tmp/$one 2>/dev/null; echo {mark}; done"
-    told = _in_image(opened, f"{run}; {tell}; echo $code", input=json.dumps(spec)).split(f"{mark}\n")
-    return _read_outcomes(*told, folder=Path(folder))
+    run = f"python -m gym.server.cases {shlex.quote(folder)} /tmp/{OUT} >/tmp/log 2>&1; code=$?"
+    show = f"for one in {OUT} {Path(OUT).with_suffix(STACKS)} log; do cat /tmp/$one 2>/dev/null; echo {mark}; done"
+    parts = _in_image(opened, f"{run}; {show}; echo $code", input=json.dumps(spec)).split(f"{mark}\n")
+    return _read_outcomes(*parts, folder=Path(folder))
 
 
-def _read_outcomes(cases: str, stacks: str, said: str, code: str, *, folder: Path) -> tuple[CaseOutcome, ...]:
+def _read_outcomes(cases: str, stacks: str, log: str, code: str, *, folder: Path) -> tuple[CaseOutcome, ...]:
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / OUT
         out.write_text(cases, "utf-8")
@@ -105,7 +105,7 @@ def _read_outcomes(cases: str, stacks: str, said: str, code: str, *, folder: Pat
         found: list[dict[str, Any]] = [json.loads(line) for line in cases.splitlines() if line]
         if number := int(code):
             ended = 128 - number if number > 128 else number  # a shell's word for a signal
-            found = say_how_it_ended(ProgramFailed(("gym.server.cases",), ended, said), out, folder)
+            found = say_how_it_ended(ProgramFailed(("gym.server.cases",), ended, log), out, folder)
     return tuple(CaseOutcome(**one) for one in found)
 
 
