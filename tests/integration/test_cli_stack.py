@@ -91,7 +91,7 @@ def collect_as_printed(summary: str, folder: Path) -> int:
     done = gym(*words, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "mcqa_simple_agent" in done.stdout
-    rows = [json.loads(row) for row in (folder / "rollouts.jsonl").read_text("utf-8").splitlines()]
+    rows = [json.loads(row) for row in (folder / "results" / "rollouts.jsonl").read_text("utf-8").splitlines()]
     assert all(isinstance(row["reward"], float) for row in rows)
     return len(rows)
 
