@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.cli.commands import profile
+from gym.cli.commands import play, profile
 from gym.cli.commands.ask import read_row
 from gym.cli.rollout_inputs import parse_params
 from gym.errors import ConfigError, UserError
@@ -30,7 +30,7 @@ def test_a_row_is_read_as_a_collection_reads_it(tmp_path: Path, name: str, raw: 
     [
         ("a.jsonl:2", r"a\.jsonl has no line 2 with a row"),
         ("a.jsonl:9", r"a\.jsonl has no line 9 with a row"),
-        ("a.jsonl:0", r"a\.jsonl:0 cannot be read: there is no"),
+        ("a.jsonl:0", r"a\.jsonl has no line 0 with a row"),
         ("a.jsonl:x", r"a\.jsonl:x cannot be read: there is no"),
         ("a.parquet:1", r"a\.parquet is a file of parquet"),
     ],
@@ -41,6 +41,12 @@ def test_a_line_without_a_row_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
     Path("a.parquet").write_bytes(b"PAR1....PAR1")
     with pytest.raises(UserError, match=said):
         read_row(where)
+
+
+def test_example_rows_of_a_server_count_from_0() -> None:
+    with pytest.raises(UserError, match="no example row -1") as caught:
+        play.command("mcqa", row="-1")
+    assert caught.value.hint == "They count from 0."
 
 
 def test_a_line_that_is_no_row_is_named(tmp_path: Path) -> None:
