@@ -101,6 +101,11 @@ REPLICA_PREFIX: Final = "/s/~"  # + id of a replica: leads to this one alone, or
 REDACTED: Final = "****"
 
 
+def stack_option(stack: str) -> str:
+    """What a command that is proposed needs at its end to reach that stack; the default one needs nothing."""
+    return "" if stack in ("", DEFAULT_STACK) else f" --stack {stack}"
+
+
 def names_sandbox(name: str, labels: Mapping[str, str]) -> bool:
     """Whether a container of that name is the sandbox that its labels name. It is called `gym-ID`, or `gym-ID.OWNER`;
     labels alone may come from its image."""

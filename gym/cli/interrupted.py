@@ -6,6 +6,7 @@ import contextlib
 from pathlib import Path
 
 from gym.cli import console
+from gym.labels import stack_option
 from gym.runtime.results_folder import STATE_DIR
 
 
@@ -24,7 +25,7 @@ def _homes() -> list[Path]:
 
 
 def _describe(home: Path) -> str:
-    option = "" if home.name == "gym" else f" --stack {home.name}"
+    option = stack_option(home.name)
     stack = f"stack '{home.name}'"
     with contextlib.suppress(Exception, KeyboardInterrupt):  # an engine that hangs is left alone by a second Ctrl-C
         from gym.cli.stack_session import find_session  # here: other commands need no runtime

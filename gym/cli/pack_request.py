@@ -21,6 +21,7 @@ from gym.config.packed import is_outside
 from gym.config.yaml_source import read_yaml
 from gym.data.data_sets import Listed, list_data_sets
 from gym.errors import UserError
+from gym.labels import DEFAULT_STACK
 from gym.plan import Plan
 from gym.render.pack import PackManifest
 from gym.runtime.compose import ComposeRuntime
@@ -28,8 +29,6 @@ from gym.runtime.compose.layout import Layout
 from gym.runtime.compose.packed_images import digest_in_registry, read_pack
 from gym.runtime.compose.packing import NEVER, PackContent, build_pack
 from gym.wire.server_types import ServerType
-
-STACK = "gym"
 
 
 class Packing(NamedTuple):
@@ -48,8 +47,8 @@ def pack_named(name: str, reference: str) -> Packing:
     loaded = load_named([name], without_models=True)
     main = _main_instance(entry, loaded)
     content, left_out = _content(entry, loaded, roots)
-    home, runtime = home_here(STACK), ComposeRuntime()
-    prepared = runtime.prepare(home, _alone(plan_stack(loaded, STACK), main), {})
+    home, runtime = home_here(DEFAULT_STACK), ComposeRuntime()
+    prepared = runtime.prepare(home, _alone(plan_stack(loaded, DEFAULT_STACK), main), {})
     assert prepared.images is not None
     with live_status("building its image") as on_status:
         runtime.build(home, prepared, on_status)

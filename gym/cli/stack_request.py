@@ -10,6 +10,7 @@ from pathlib import Path
 from gym.cli.named_images import open_images
 from gym.cli.options import parse_counts, split_items
 from gym.config import LoadRequest, StackConfig, load_stack, search_roots
+from gym.config.assets import split_folder
 from gym.errors import UserError
 
 
@@ -57,8 +58,10 @@ def load_request(
     names, overrides = split_items(items or [])
     cwd = cwd or Path.cwd()
     names, packs = open_images(names, environ)
+    named = [split_folder(name, cwd) for name in names]
+    folders = [folder for _, found in named for folder in found]
     return LoadRequest(
-        names=names,
+        names=tuple(name for name, _ in named),
         model=model,
         files=tuple(files or ()),
         overrides=overrides,
@@ -66,6 +69,6 @@ def load_request(
         strict=strict,
         share=share,
         cwd=cwd,
-        roots=(*packs, *search_roots(cwd, environ)),
+        roots=(*packs, *folders, *search_roots(cwd, environ)),
         environ=dict(environ),
     )

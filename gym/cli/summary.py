@@ -26,13 +26,13 @@ OUTPUT = "rollouts.jsonl"
 
 def show_started(status: StackStatus, plan: Plan, home: Path) -> None:
     console.show(replica_table(status))
-    flag = "" if status.stack == labels.DEFAULT_STACK else f" --stack {status.stack}"
+    option = labels.stack_option(status.stack)
     output = relative(results_folder(os.environ.get(labels.ENV_RESULTS, ""), home) / OUTPUT)
     lines = {
         "router": status.router,
-        "collect": collect_command(plan, output) + flag,
+        "collect": collect_command(plan, output) + option,
         "read": f"{status.router} in a browser",
-        "stop": f"gym down{flag}",
+        "stop": f"gym down{option}",
     }
     console.show()
     for name, value in lines.items():

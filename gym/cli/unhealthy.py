@@ -8,7 +8,7 @@ from collections.abc import Callable
 from gym.cli.stack_session import find_session, unhealthy_replicas
 from gym.collect import Event, Notice, OnEvent
 from gym.errors import GymError
-from gym.labels import DEFAULT_STACK
+from gym.labels import stack_option
 
 
 def with_unhealthy(report: OnEvent, look: Callable[[], list[str]]) -> OnEvent:
@@ -43,10 +43,10 @@ def unhealthy_in(stack: str) -> list[str]:
 
 def fate_of(stack: str) -> str:
     """What a collection that was stopped leaves behind, and the command for it."""
-    flag = "" if stack == DEFAULT_STACK else f" --stack {stack}"
+    option = stack_option(stack)
     try:
         session = find_session(stack)
         runs = session.runtime.status(session.home) is not None
     except GymError:
-        return f"unknown whether it runs: gym ps{flag}"
-    return f"runs on; gym down{flag} stops it" if runs else f"does not run; gym up NAMES{flag} starts it"
+        return f"unknown whether it runs: gym ps{option}"
+    return f"runs on; gym down{option} stops it" if runs else f"does not run; gym up NAMES{option} starts it"

@@ -25,6 +25,14 @@ def search_roots(cwd: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
     return unique_paths([cwd, *(cwd / one for one in named), own_root()])
 
 
+def split_folder(name: str, cwd: Path) -> tuple[str, tuple[Path, ...]]:
+    """`letters/`, as a shell completes it, or `.`: the name of the server in that folder, and where to look first."""
+    folder = Path(os.path.abspath(cwd / name))  # noqa: PTH100 (a link keeps the name that it has here)
+    if not (name in (".", "..") or "/" in name) or not (is_folder(folder / "configs") or is_file(folder / "app.py")):
+        return name, ()
+    return folder.name, (folder,)
+
+
 def unique_paths(paths: Iterable[Path]) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(Path(os.path.realpath(path)) for path in paths))
 

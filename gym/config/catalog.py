@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from gym.config.aliases import KIND, SERVER_TYPES, other_names
-from gym.config.assets import YAML_SUFFIXES, list_folder, unique_paths
+from gym.config.assets import YAML_SUFFIXES, list_folder, split_folder, unique_paths
 from gym.config.instance_keys import FACTS
 from gym.config.nodes import Node, did_you_mean, find, plain, walk
 from gym.errors import ConfigError, UserError
@@ -65,8 +65,10 @@ def list_servers(roots: Iterable[Path]) -> tuple[CatalogEntry, ...]:
 
 
 def find_server(name: str, roots: Iterable[Path]) -> CatalogEntry:
-    """The server of that name or alias; UserError with the nearest names. A folder of that name is read alone."""
-    roots = tuple(roots)
+    """The server of that name or alias, or in that folder; UserError with the nearest names. A folder of that name is
+    read alone."""
+    name, folder = split_folder(name, Path.cwd())
+    roots = (*folder, *roots)
     own = [one for one in server_folders(roots) if one.name == name]
     if own and (entry := read_server(min(own, key=lambda one: SERVER_TYPES.index(one.type)))).name == name:
         return entry

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gym.errors import NotUp
+from gym.labels import stack_option
 
 LEAST_SECONDS = 120.0
 # An SDK server's first answer costs 0.6 to 0.7 s of CPU (measured: mcqa, simple_weather): ten leave room for what
@@ -41,38 +42,41 @@ def not_in_time(late: Sequence[Late], *, total: int, timeout: float, stack: str)
     what = f"not healthy after {timeout:g} s ({first.detail or first.state}); its last line:"
     others = [_line(one) for one in late[1:]]
     log = "\n".join([_last_line(first), *others])
-    flag = _flag(stack)
+    option = stack_option(stack)
     rest = total - len(late)
     hint = (
         f"{_the_rest(rest)} {'It goes' if len(late) == 1 else 'They go'} on starting and"
-        f" {'is' if len(late) == 1 else 'are'} routed once healthy: gym ps{flag}\n"
-        f"To wait longer: --timeout {max(2 * timeout, LEAST_SECONDS):g}. All of its log: gym logs {first.replica}{flag}"
-        f". To stop everything: gym down{flag}"
+        f" {'is' if len(late) == 1 else 'are'} routed once healthy: gym ps{option}\n"
+        f"To wait longer: --timeout {max(2 * timeout, LEAST_SECONDS):g}."
+        f" All of its log: gym logs {first.replica}{option}. To stop everything: gym down{option}"
     )
     return NotUp(first.replica, what, log, hint)
 
 
-def ends_at_each_start(
-    one: Late, *, times: int, healthy: int, waiting: int, stack: str, others: Sequence[Late] = ()
-) -> NotUp:
-    """Reported at once: no deadline would help. `others` have ended as well, perhaps less often so far."""
-    flag = _flag(stack)
-    what = f"ended {times} times while it started ({one.detail}); its last lines:"
-    log = "\n".join([one.log or "(it wrote nothing)", *map(_ended_too, others)])
+def ends_at_each_start(late: Sequence[Late], *, healthy: int, stack: str) -> NotUp:
+    """Reported at once: no deadline would help. `late` are all that are not healthy; some only start still."""
+    ended = sorted((one for one in late if one.ends), key=lambda one: -one.ends)
+    first, others, waiting = ended[0], ended[1:], len(late) - len(ended)
+    option = stack_option(stack)
+    what = f"ended {_times(first)} while it started ({first.detail}); its last lines:"
+    log = "\n".join([first.log or "(it wrote nothing)", *map(_ended_too, others)])
     starting = f" {waiting} still {'starts' if waiting == 1 else 'start'}." if waiting else ""
-    logs = " ".join(each.replica for each in (one, *others))
+    logs = " ".join(one.replica for one in ended)
     hint = (
         f"{_the_rest(healthy)}{starting} Fix {'them' if others else 'it'}, then type the same command again:"
         " only what differs is replaced.\n"
-        f"All of {'their logs' if others else 'its log'}: gym logs {logs}{flag}. To stop everything: gym down{flag}"
+        f"All of {'their logs' if others else 'its log'}: gym logs {logs}{option}. To stop everything: gym down{option}"
     )
-    return NotUp(one.replica, what, log, hint)
+    return NotUp(first.replica, what, log, hint)
 
 
 def _ended_too(one: Late) -> str:
-    often = "once" if one.ends == 1 else f"{one.ends} times"
     said = "\n".join(one.log.strip().splitlines()[-OTHERS_LINES:]) or "(it wrote nothing)"
-    return f"{one.replica}: ended {often}, too ({one.detail or 'it starts'}); its last lines:\n{said}"
+    return f"{one.replica}: ended {_times(one)}, too ({one.detail or 'it starts'}); its last lines:\n{said}"
+
+
+def _times(one: Late) -> str:
+    return "once" if one.ends == 1 else f"{one.ends} times"
 
 
 def _the_rest(healthy: int) -> str:
@@ -86,7 +90,3 @@ def _line(one: Late) -> str:
 def _last_line(one: Late) -> str:
     lines = one.log.strip().splitlines()
     return lines[-1] if lines else "(it wrote nothing)"
-
-
-def _flag(stack: str) -> str:
-    return "" if stack == "gym" else f" --stack {stack}"

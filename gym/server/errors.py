@@ -22,11 +22,14 @@ log = logging.getLogger("gym.server")
 _LIBRARIES = (sysconfig.get_paths()["purelib"], sysconfig.get_paths()["stdlib"], str(Path(__file__).parents[1]))
 
 
-def error_to_failure(error: BaseException, *, server: str, role: str, rollout_id: str = "") -> RolloutError:
+def error_to_failure(
+    error: BaseException, *, server: str, role: str, rollout_id: str = "", code: bool = True
+) -> RolloutError:
     """Peers' failures pass on as they are, bad bodies are the row's fault, everything else is a bug of this server.
 
     So is what would end a process: `SystemExit`, as argparse raises it, a panic of a library in Rust, a cancel of the
-    author's own. It fails the call it was raised in.
+    author's own. It fails the call it was raised in. Without `code` its message names the line alone: a policy reads
+    what a tool raised. The log has all of it.
     """
     if isinstance(error, RolloutError):
         error.server = error.server or server
@@ -39,12 +42,12 @@ def error_to_failure(error: BaseException, *, server: str, role: str, rollout_id
     about = f"rollout {rollout_id}: " if rollout_id else ""
     if isinstance(error, TimeoutError):
         message = _message(error) or "a call took too long"
-        if place := _own_place(traceback.extract_tb(error.__traceback__)):
+        if place := _own_place(traceback.extract_tb(error.__traceback__), code):
             message = f"{message} ({place})"
             log.error("%s%s", about, message, exc_info=error)
         return RolloutError("timeout", message, server=server)
     log.error("%s%s", about, error_text(error), exc_info=error)
-    return RolloutError(kind, error_text(error), server=server, retryable=isinstance(error, OSError))
+    return RolloutError(kind, error_text(error, code), server=server, retryable=isinstance(error, OSError))
 
 
 def validation_message(error: ValidationError, model: type[BaseModel] | None = None) -> str:
@@ -58,10 +61,10 @@ def _finding(one: ErrorDetails, model: type[BaseModel] | None) -> str:
     return f"{place}: {one['msg']}" + (f" (expected: {expected})" if expected else "")
 
 
-def own_validation_error(error: ValidationError) -> RolloutError:
+def own_validation_error(error: ValidationError, code: bool = True) -> RolloutError:
     """A model that the author's code could not fill: a bug there, not in the body that was sent."""
     log.error("%s", error_text(error), exc_info=error)
-    return RolloutError("resources", error_text(error), retryable=False)
+    return RolloutError("resources", error_text(error, code), retryable=False)
 
 
 def validation_detail(error: ValidationError) -> bytes:
@@ -83,13 +86,15 @@ def _to_json(value: Any) -> bytes:
     return to_json(value, inf_nan_mode="null", fallback=repr)  # integers of any size, as a model may write
 
 
-def error_text(error: BaseException) -> str:
+def error_text(error: BaseException, code: bool = True) -> str:
     """`ZeroDivisionError: division by zero (app.py:31 in verify: return 1 / 0)`: the author's own last line."""
     message = validation_message(error) if isinstance(error, ValidationError) else _message(error)
     text = type(error).__name__ + (f": {message}" if message else "")
     stack, cause = traceback.extract_tb(error.__traceback__), error.__cause__
-    own = _own_place(stack) or (_own_place(traceback.extract_tb(cause.__traceback__)) if cause else "")
-    place = own or place_of(stack)  # an `async def` raises StopIteration as a RuntimeError whose cause knows the line
+    place = _own_place(stack, code)
+    if not place and cause:  # an `async def` raises StopIteration as a RuntimeError whose cause knows the line
+        place = _own_place(traceback.extract_tb(cause.__traceback__), code)
+    place = place or _show_place(stack[-1:], code)
     return f"{text} ({place})" if place else text
 
 
@@ -113,12 +118,13 @@ def is_own_file(name: str) -> bool:
     return not name.startswith((*_LIBRARIES, "<frozen "))
 
 
-def _own_place(stack: Sequence[traceback.FrameSummary]) -> str:
-    return _show_place([frame for frame in stack if is_own_file(frame.filename)][-1:])
+def _own_place(stack: Sequence[traceback.FrameSummary], code: bool = True) -> str:
+    return _show_place([frame for frame in stack if is_own_file(frame.filename)][-1:], code)
 
 
-def _show_place(frames: Sequence[traceback.FrameSummary]) -> str:
+def _show_place(frames: Sequence[traceback.FrameSummary], code: bool = True) -> str:
     if not frames:
         return ""
     (last,) = frames
-    return f"{Path(last.filename).name}:{last.lineno} in {last.name}" + (f": {last.line}" if last.line else "")
+    place = f"{Path(last.filename).name}:{last.lineno} in {last.name}"
+    return f"{place}: {last.line}" if code and last.line else place

@@ -68,7 +68,7 @@ class McpEndpoint:
         except ValidationError as error:
             return _result(validation_detail(error), failed=True)
         except (Exception, SystemExit) as error:  # noqa: BLE001 (a boundary, as HotRoutes is: every failure becomes the tool's text)
-            failure = error_to_failure(error, server=self._server.name, role=self._server.role)
+            failure = error_to_failure(error, server=self._server.name, role=self._server.role, code=False)
             return _result(self._server.own_secrets.mask_failure(failure).to_body(), failed=True)
 
     def _structured(self, name: str, body: bytes) -> dict[str, Any] | None:

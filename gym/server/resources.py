@@ -22,7 +22,7 @@ from gym.server.author_hook import Hook
 from gym.server.author_shape import refuse_bad_methods
 from gym.server.base import Route, Server, json_answer
 from gym.server.config import ServerConfig, Settings, addresses
-from gym.server.errors import error_text, validation_detail
+from gym.server.errors import error_text, error_to_failure, validation_detail
 from gym.server.replicas import Peers
 from gym.server.rollout_client import RolloutClient
 from gym.server.score import make_writable, reward_fields
@@ -331,6 +331,10 @@ class ResourcesServer(Server, Generic[S]):
                 result, session_id = await self.call_tool(one, call.body, given)
             except ValidationError as error:
                 return Answer(validation_detail(error), 422)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 (HotRoutes catches all; a policy reads what a tool raised, and needs no code)
+                raise error_to_failure(
+                    error, server=self.name, role=self.role, rollout_id=call.rollout_id, code=False
+                ) from error
             return Answer(one.write(result), headers=self._set_cookie(session_id) if session_id != given else ())
 
         return Route(f"/{one.name}", call_it, one.description.partition("\n")[0], one.arguments)

@@ -99,7 +99,7 @@ class Tool:
         try:
             return await (self.method(**arguments, state=state) if self.wants_state else self.method(**arguments))
         except ValidationError as error:
-            raise own_validation_error(error) from error
+            raise own_validation_error(error, code=False) from error
 
     def write(self, result: Any) -> bytes:
         """What `call` returned, as JSON; what cannot be is the author's mistake, and named with its tool."""

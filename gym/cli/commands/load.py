@@ -14,7 +14,7 @@ from gym.cli.options import DEFAULT_STACK, StackName, StartTimeout
 from gym.cli.stack_session import home_here, open_session
 from gym.cli.summary import show_started
 from gym.errors import UserError
-from gym.labels import ROUTER_PORT
+from gym.labels import ROUTER_PORT, stack_option
 from gym.plan import RouterPlan
 from gym.runtime.compose import ComposeRuntime
 from gym.runtime.compose.archive import describe_saved, find_loosened, load_stack_file, read_saved
@@ -52,9 +52,9 @@ def command(
         manifest = load_stack_file(source, home, stack=stack, trust=trust)
     console.note(f"loaded {len(manifest.images)} servers as stack '{stack}'")
     if no_start:
-        flag = "" if stack == DEFAULT_STACK else f" --stack {stack}"
+        trusted = " --trust" if trust else ""
         console.note(
-            f"Nothing was started: gym load {shlex.quote(str(source))}{' --trust' if trust else ''}{flag} starts it"
+            f"Nothing was started: gym load {shlex.quote(str(source))}{trusted}{stack_option(stack)} starts it"
         )
         return 0
     values = _read_secrets(secrets, manifest.secrets)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from gym.engine import docker_environ, require_engine
 from gym.errors import UserError
 from gym.files import write_atomically
-from gym.labels import DEFAULT_STACK
+from gym.labels import stack_option
 from gym.plan.model import Plan, Value
 from gym.programs import run_program
 from gym.render.compose import ROUTER_IMAGE
@@ -111,11 +111,10 @@ def load_stack_file(source: Path, home: Path, *, stack: str = "", trust: bool = 
     manifest = read_saved(source)
     if (loosened := find_loosened(manifest)) and not trust:
         listed = "\n".join(f"  {one}" for one in loosened)
-        flag = "" if stack in ("", DEFAULT_STACK) else f" --stack {stack}"
         raise UserError(
             f"{source} asks for more than a stack of its own needs:\n{listed}",
             "The author of the file gets these rights on this machine."
-            f" If you trust the author, add --trust: gym load {shlex.quote(str(source))} --trust{flag}",
+            f" If you trust the author, add --trust: gym load {shlex.quote(str(source))} --trust{stack_option(stack)}",
         )
     engine = require_engine()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -250,8 +250,8 @@ def detail_of(container: Container, facts: Inspected | None, plan: KnownPlan | N
     why = _why(container, facts)
     if container.state != "exited":
         return why
-    stack = f" --stack {plan.stack}" if plan and plan.stack != labels.DEFAULT_STACK else ""
-    return f"{why}; start it: gym restart {replica_id(container, plan)}{stack}"
+    option = labels.stack_option(plan.stack if plan else "")
+    return f"{why}; start it: gym restart {replica_id(container, plan)}{option}"
 
 
 def _why(container: Container, facts: Inspected) -> str:

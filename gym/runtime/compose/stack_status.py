@@ -39,11 +39,11 @@ def read_status(home: Path) -> StackStatus | None:
 def with_missing(plan: PlanNames, found: Iterable[ReplicaStatus]) -> list[ReplicaStatus]:
     """And those of which there is no container: none is made again until `gym scale` or `gym up` asks for it."""
     there = list(found)
-    flag = "" if plan.stack == labels.DEFAULT_STACK else f" --stack {plan.stack}"
+    option = labels.stack_option(plan.stack)
     missing = [
         ReplicaStatus(one.name, replica, one.type, one.implementation, "exited", detail=f"no container (yet); {way}")
         for one in plan.services
-        for way in [f"make it: gym scale {shlex.quote(one.name)}={one.replicas}{flag}"]
+        for way in [f"make it: gym scale {shlex.quote(one.name)}={one.replicas}{option}"]
         for replica in _missing(one, {each.replica for each in there if each.instance == one.name})
     ]
     return [*there, *missing]

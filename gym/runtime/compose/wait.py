@@ -155,21 +155,15 @@ def _give_up_on_early_exits(
     facts = inspect(watch.client, container)
     if facts is None or facts.running:
         return  # the next look may find it ended, and then the engine knows how
+    container = as_inspected(container, facts)
     ends = facts.restarts + (container.state == "exited")
     if ends < EXITS and container.state != "exited":
         return
     healthy = sum(other.state == "healthy" for other in status.replicas)
     others = [by_name[name] for name in dict.fromkeys(other.container for other in waiting) if name != one.container]
-    late = [_late_of(watch, other, inspect(watch.client, other)) for other in others]
-    ended = [other for other in late if other.ends]
-    raise ends_at_each_start(
-        _late_of(watch, container, facts),
-        times=ends,
-        healthy=healthy,
-        waiting=len(late) - len(ended),
-        stack=watch.plan.stack,
-        others=ended,
-    )
+    late = [_late_of(watch, container, facts)]
+    late += [_late_of(watch, other, inspect(watch.client, other)) for other in others]
+    raise ends_at_each_start(late, healthy=healthy, stack=watch.plan.stack)
 
 
 def _late_of(watch: StackHealth, container: Container, facts: Inspected | None) -> Late:

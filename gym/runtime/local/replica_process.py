@@ -139,7 +139,7 @@ class ReplicaProcess:
 
     @property
     def is_ill(self) -> bool:
-        """It was no good before it is asked for anything: not only slow to start."""
+        """It fails or has failed: it is not only slow to start."""
         return self.state in ("unhealthy", "restarting") or self.early_exits > 0
 
     @property

@@ -9,7 +9,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from gym.errors import NotUp
 from gym.plan.model import Plan
 from gym.render.launch_document import Address
 from gym.render.traefik import route_prefix
@@ -49,26 +48,13 @@ async def wait_healthy(
 ) -> None:
     """`NotUp` at once for one that ends at each start; at the deadline for a server that is late."""
     while unhealthy := [process for process in wanted if process.state != "healthy"]:
-        failed = next((process for process in unhealthy if process.gave_up), None)
-        if failed is not None:
-            raise _ends(failed, everyone, stack)
-        if deadline.passed:
+        ends = any(process.gave_up for process in unhealthy)
+        if ends or deadline.passed:
             late = [process.late() for process in everyone if process.state != "healthy"]
+            if ends:
+                raise ends_at_each_start(late, healthy=len(everyone) - len(late), stack=stack)
             raise not_in_time(late, total=len(everyone), timeout=deadline.seconds, stack=stack)
         await next_change(min(0.5, max(0.0, deadline.at - time.monotonic())))
-
-
-def _ends(failed: ReplicaProcess, everyone: Sequence[ReplicaProcess], stack: str) -> NotUp:
-    unhealthy = [process for process in everyone if process.state != "healthy" and process is not failed]
-    others = [process for process in unhealthy if process.early_exits]
-    return ends_at_each_start(
-        failed.late(),
-        times=failed.early_exits,
-        healthy=len(everyone) - len(unhealthy) - 1,
-        waiting=sum(process.state == "starting" and process not in others for process in unhealthy),
-        stack=stack,
-        others=[process.late() for process in others],
-    )
 
 
 async def settles(

@@ -130,7 +130,7 @@ class ReplicaHost:
             return
         seen = {key: value for key, value in asdict(process.status()).items() if key not in IDENTITY}
         spec = {"cwd": str(process.spec.cwd), "env": dict(process.spec.env)}
-        _write({**seen, "spec": spec, "gave_up": process.gave_up})
+        _write({**seen, "spec": spec, "early_exits": process.early_exits})
 
     def _tell(self, detail: str, *, state: str = "starting") -> None:
         url = url_of(*address_of(self._listener)) if self._listener else ""

@@ -15,7 +15,7 @@ from gym.files import write_atomically
 from gym.plan.make import is_loopback
 from gym.plan.model import Plan, Service
 from gym.render.ray_orders import ActorInputs, actor_options, actor_orders
-from gym.runtime.lateness import Late, ends_at_each_start, not_in_time, start_seconds
+from gym.runtime.lateness import EXITS, Late, ends_at_each_start, not_in_time, start_seconds
 from gym.runtime.local.home import one_command, prepare_home
 from gym.runtime.protocol import Prepared
 from gym.runtime.ray_cluster.cluster import address_of_cluster, check_room, group_ids, is_head_here
@@ -145,14 +145,12 @@ def wait_for(
         on_status(status)
         if is_done(seen):
             return status
-        if gave_up := next((one for one in seen["replicas"] if one.get("gave_up")), None):
-            healthy = sum(one.state == "healthy" for one in status.replicas)
-            waiting = sum(one.state == "starting" for one in status.replicas)
-            raise ends_at_each_start(
-                _late(stack, gave_up), times=gave_up["restarts"], healthy=healthy, waiting=waiting, stack=plan.stack
-            )
+        unhealthy = [one for one in seen["replicas"] if one["state"] != "healthy"]
+        if any(one.get("early_exits", 0) >= EXITS for one in unhealthy):
+            late = [_late(stack, one) for one in unhealthy]
+            raise ends_at_each_start(late, healthy=len(seen["replicas"]) - len(late), stack=plan.stack)
         if time.monotonic() > deadline:
-            late = [_late(stack, one) for one in seen["replicas"] if one["state"] != "healthy"]
+            late = [_late(stack, one) for one in unhealthy]
             late = late or [_late(stack, one) for one in seen["replicas"]]
             raise not_in_time(late, total=len(seen["replicas"]), timeout=seconds, stack=plan.stack)
         time.sleep(LOOK_EVERY)
@@ -216,7 +214,8 @@ def _late(stack: RayStack, one: Mapping[str, Any]) -> Late:
     log = ""
     if one.get("ip"):
         _, log = stack.read_log(one["replica"], -1, LOG_LINES)
-    return Late(one["replica"], one["state"], float(one.get("uptime_seconds", 0)), one.get("detail", ""), log)
+    seconds, ends = float(one.get("uptime_seconds", 0)), one.get("early_exits", 0)
+    return Late(one["replica"], one["state"], seconds, one.get("detail", ""), log, ends)
 
 
 def _peer_token(home: Path) -> str:

@@ -63,14 +63,14 @@ def see(run: JobRun, wanted: WantedJob, reports: Reports, silent: Mapping[int, f
     current = all(report.generation == wanted.generation for report in reports.values())
     versions = {name: one for report in reports.values() for name, one in report.versions.items()}
     made = all(versions.get(name) == wanted.version(name) for name in all_ids(plan))
-    given_up = {name: times for report in reports.values() for name, times in report.given_up.items()}
+    early_exits = {name: times for report in reports.values() for name, times in report.early_exits.items()}
     return SeenJob(
         run=run,
         generation=wanted.generation,
         settled=current and made and all(one.state == "healthy" for one in replicas),
         status=StackStatus(stack=plan.stack, runtime="slurm", router=_router(reports), replicas=replicas),
         observed=observe_versions(plan, versions),
-        given_up=given_up,
+        early_exits=early_exits,
         errors=tuple(f"{report.node}: {report.error}" for report in reports.values() if report.error),
     )
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from gym.errors import InfraError, NotUp
 from gym.plan.model import Plan
-from gym.runtime.lateness import Late, ends_at_each_start, not_in_time, start_seconds
+from gym.runtime.lateness import EXITS, Late, ends_at_each_start, not_in_time, start_seconds
 from gym.runtime.local.home import Home
 from gym.runtime.local.process_logs import tail_from
 from gym.runtime.preparing import status_before
@@ -102,14 +102,9 @@ def _facts(job: str) -> Iterator[JobFacts]:
 def _raise_failure(shared: SharedFolder, plan: Plan, seen: SeenJob) -> None:
     if seen.errors:
         raise InfraError("\n".join(seen.errors), "What runs stays as it was.")
-    late = [one for one in _unhealthy(shared, seen.status) if one.replica in seen.given_up]
-    if not late:
-        return
-    states = [one.state for one in seen.status.replicas]
-    times = seen.given_up[late[0].replica]
-    raise ends_at_each_start(
-        late[0], times=times, healthy=states.count("healthy"), waiting=states.count("starting"), stack=plan.stack
-    )
+    if any(times >= EXITS for times in seen.early_exits.values()):
+        late = _unhealthy(shared, seen.status, seen.early_exits)
+        raise ends_at_each_start(late, healthy=len(seen.status.replicas) - len(late), stack=plan.stack)
 
 
 def _late(shared: SharedFolder, plan: Plan, facts: JobFacts, status: StackStatus, limit: float) -> NotUp | InfraError:
@@ -121,10 +116,11 @@ def _late(shared: SharedFolder, plan: Plan, facts: JobFacts, status: StackStatus
     return not_in_time(late, total=len(status.replicas), timeout=limit, stack=plan.stack)
 
 
-def _unhealthy(shared: SharedFolder, status: StackStatus) -> list[Late]:
+def _unhealthy(shared: SharedFolder, status: StackStatus, early_exits: Mapping[str, int] | None = None) -> list[Late]:
     home = Home(shared.path.parent)
     return [
-        Late(one.replica, one.state, one.uptime_seconds, one.detail, "\n".join(tail_from(home.log(one.replica), 0, 20)))
+        Late(one.replica, one.state, one.uptime_seconds, one.detail, log, (early_exits or {}).get(one.replica, 0))
         for one in status.replicas
         if one.state != "healthy"
+        for log in ["\n".join(tail_from(home.log(one.replica), 0, 20))]
     ]

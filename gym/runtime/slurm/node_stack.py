@@ -130,7 +130,7 @@ class NodeStack:
             replicas=tuple(self._status(one.status()) for one in processes),
             addresses={name: self._own_address(name) for name in self._names if self._members.has_socket(name)},
             versions=dict(self._versions),
-            given_up={one.spec.id: one.early_exits for one in processes if one.gave_up},
+            early_exits={one.spec.id: one.early_exits for one in processes if one.early_exits},
         )
 
     def logs(self) -> Iterable[str]:

@@ -70,7 +70,7 @@ class NodeReport(Document):
     replicas: tuple[ReplicaStatus, ...] = ()
     addresses: dict[str, Address] = Field(default_factory=dict)
     versions: dict[str, str] = Field(default_factory=dict)
-    given_up: dict[str, int] = Field(default_factory=dict)  # ended so often before it was healthy once
+    early_exits: dict[str, int] = Field(default_factory=dict)  # how often each ended before it was healthy
     doing: str = ""  # before its replicas start
     error: str = ""
 
@@ -83,7 +83,7 @@ class SeenJob(Document):
     settled: bool = False  # all of it is as it is wanted, healthy and routed
     status: StackStatus
     observed: Observed = Observed()
-    given_up: dict[str, int] = Field(default_factory=dict)
+    early_exits: dict[str, int] = Field(default_factory=dict)
     errors: tuple[str, ...] = ()  # why a node cannot do what is wanted
 
 

@@ -86,13 +86,10 @@ class Deployment:
 
     def _give_up_on_early_ends(self, plan: Plan, late: list[SwarmReplica], status: StackStatus) -> None:
         """One that ends at each start is reported at its third end, not at the deadline; everything stays up."""
-        for one in late:
-            if one.failures >= EXITS:
-                healthy = sum(other.state == "healthy" for other in status.replicas)
-                said = self._late(plan, one, status)
-                raise ends_at_each_start(
-                    said, times=one.failures, healthy=healthy, waiting=len(late) - 1, stack=plan.stack
-                )
+        if any(one.failures >= EXITS for one in late):
+            healthy = sum(one.state == "healthy" for one in status.replicas)
+            said = [self._late(plan, one, status) for one in late]
+            raise ends_at_each_start(said, healthy=healthy, stack=plan.stack)
 
     def _too_late(self, plan: Plan, late: list[SwarmReplica], status: StackStatus, total: int) -> NotUp:
         said = [self._late(plan, one, status) for one in late] or [Late("a service", "not there", self.timeout)]
@@ -101,7 +98,7 @@ class Deployment:
     def _late(self, plan: Plan, one: SwarmReplica, status: StackStatus) -> Late:
         said = next(each for each in status.replicas if each.container == one.container.name)
         log = "\n".join(service_lines(self.client, one.container.id, LAST_LINES))
-        return Late(said.replica, said.state, max(0.0, time.time() - one.started_at), said.detail, log)
+        return Late(said.replica, said.state, max(0.0, time.time() - one.started_at), said.detail, log, one.failures)
 
 
 def service_names(plan: Plan, project: str) -> frozenset[str]:

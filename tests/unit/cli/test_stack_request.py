@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from gym.cli import caller_token, stack_request
 from gym.errors import UserError
+from gym.files import own_root
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +26,15 @@ def test_a_request_holds_what_was_typed(here: Path) -> None:
     assert (request.model, request.files, request.replicas) == ("openai", (Path("x.yaml"),), {"mcqa": 2})
     assert request.cwd == here
     assert here in request.roots
+
+
+def test_a_server_named_by_its_folder_is_started_from_there(here: Path) -> None:
+    own = here / "mine" / "mcqa"
+    shutil.copytree(own_root() / "servers" / "resources" / "mcqa", own)
+    request = stack_request.load_request(["mine/mcqa/"], environ={})
+    assert (request.names, request.roots[0]) == (("mcqa",), own)
+    loaded = stack_request.load_named(["mine/mcqa/"], model="scripted", environ={})
+    assert {one.name: one.directory for one in loaded.instances}["mcqa"] == own
 
 
 def test_config_paths_on_the_command_line_or_in_env_yaml_name_servers(here: Path) -> None:

@@ -47,6 +47,21 @@ def test_the_working_directory_may_be_the_servers_folder_itself(tree: ConfigTree
     assert find_server("mcqa", [folder]).directory == folder
 
 
+@pytest.mark.parametrize(
+    ("cwd", "named"), [(".", "mine/mcqa/"), (".", "./mine/mcqa"), ("mine/mcqa", "."), ("a", "../mine/mcqa")]
+)
+def test_a_server_may_be_named_by_its_folder_which_comes_before_the_roots(
+    tree: ConfigTree, cwd: str, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree.server("servers/resources/mcqa", MCQA)
+    own = tree.server("mine/mcqa", MCQA)
+    (tree.root / "a").mkdir()
+    monkeypatch.chdir(tree.root / cwd)
+    assert find_server(named, [tree.root]).directory == own
+    with pytest.raises(UserError, match="There is no server `../"):
+        find_server("../", [tree.root])
+
+
 def test_folders_that_are_no_servers_are_not_listed(tree: ConfigTree) -> None:
     tree.write("servers/resources/notes/README.md", "x")
     tree.server("servers/resources/.hidden", MCQA)

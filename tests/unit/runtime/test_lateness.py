@@ -27,8 +27,8 @@ def test_who_is_late_is_reported_with_how_long_its_last_line_and_the_option() ->
 
 
 def test_who_ends_at_each_start_is_reported_with_its_last_lines_and_what_becomes_of_the_rest() -> None:
-    late = Late("broken-1", "restarting", 1.0, "exit code 3", "Traceback\nKeyError: 'x'")
-    error = ends_at_each_start(late, times=3, healthy=4, waiting=1, stack="gym")
+    late = Late("broken-1", "restarting", 1.0, "exit code 3", "Traceback\nKeyError: 'x'", 3)
+    error = ends_at_each_start([Late("slow-1", "starting", 1.0), late], healthy=4, stack="gym")
     assert str(error) == (
         "broken-1: ended 3 times while it started (exit code 3); its last lines:\n"
         "Traceback\nKeyError: 'x'\n"
@@ -39,12 +39,12 @@ def test_who_ends_at_each_start_is_reported_with_its_last_lines_and_what_becomes
 
 
 def test_all_that_end_at_each_start_are_named_each_with_its_last_lines() -> None:
-    late = Late("broken-1", "restarting", 1.0, "exit code 3", "Traceback\nKeyError: 'x'", 3)
-    others = [
-        Late("worse-1", "restarting", 1.0, "exit code 4", "Traceback\nin <module>\nNameError: y", 2),
+    late = [
         Late("mute-1", "starting", 0.1, ends=1),
+        Late("broken-1", "restarting", 1.0, "exit code 3", "Traceback\nKeyError: 'x'", 3),
+        Late("worse-1", "restarting", 1.0, "exit code 4", "Traceback\nin <module>\nNameError: y", 2),
     ]
-    error = ends_at_each_start(late, times=3, healthy=4, waiting=0, stack="demo", others=others)
+    error = ends_at_each_start(late, healthy=4, stack="demo")
     assert str(error) == (
         "broken-1: ended 3 times while it started (exit code 3); its last lines:\n"
         "Traceback\nKeyError: 'x'\n"

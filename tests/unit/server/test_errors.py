@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,21 @@ def test_a_bug_is_the_servers_and_names_the_authors_line(caplog: pytest.LogCaptu
     assert "in raised: raise error)" in failure.message
     assert "rollout 7-1: KeyError" in caplog.text
     assert "Traceback" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KeyError("x"), r"KeyError: 'x' \(test_errors.py:\d+ in raised\)"),
+        (TimeoutError("slow"), r"slow \(test_errors.py:\d+ in raised\)"),
+    ],
+)
+def test_what_a_policy_reads_names_the_line_without_its_code(
+    error: Exception, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    failure = error_to_failure(raised(error), server="s", role="resources", code=False)
+    assert re.fullmatch(said, failure.message)
+    assert "raise error" in caplog.text
 
 
 async def test_a_next_that_finds_nothing_names_the_authors_line(tmp_path: Path) -> None:
