@@ -6,6 +6,7 @@ import keyword
 import re
 import shutil
 import sys
+import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -95,9 +96,10 @@ def check_name(name: str) -> None:
 
 
 def nearest_name(name: str) -> str:
-    """`My Server!` -> my_server, `2048` -> server_2048, `class` -> class_server."""
-    words = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
-    plain = re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
+    """`My Server!` -> my_server, `été` -> ete, `2048` -> server_2048, `class` -> class_server."""
+    letters = "".join(one for one in unicodedata.normalize("NFKD", name) if not unicodedata.combining(one))
+    words = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", letters)
+    plain = re.sub(r"[^a-z0-9]+", "_", words.casefold()).strip("_")
     if not plain[:1].isalpha():
         plain = f"server_{plain}".rstrip("_")
     plain = plain[:LONGEST_NAME].rstrip("_")

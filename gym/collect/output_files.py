@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import time
+from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -143,7 +144,8 @@ def _keep_terminal_failures(output: OutputFiles, on_done: OnDone) -> None:
         return
     dropped = 0
     with path.open("rb", buffering=_BUFFER) as old, result_file(path, replace=True) as new:
-        for line in old:
+        for text in old:
+            line = text.removeprefix(BOM_UTF8)  # another program's
             stamp, kind = _read_failure(line)
             if kind and stamp.get("terminal") and output.done.add(*parse_key(stamp["key"])):
                 new.write(line)

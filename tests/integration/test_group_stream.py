@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -176,12 +177,17 @@ class Stack:
 
     @contextmanager
     def order(self, order: dict[str, Any]) -> Iterator[tuple[str, http.client.HTTPResponse]]:
-        """A stream of groups and its id; it ends with its connection."""
+        """A stream of groups and its id; it ends with its connection. A test that fails shows what the stack said."""
         with closing(http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=240)) as connection:
             connection.request("POST", "/rollouts", orjson.dumps(order), {"content-type": "application/json"})
             with connection.getresponse() as reply:
                 assert reply.status == 200, reply.read()
-                yield str(reply.getheader("x-gym-stream")), reply
+                try:
+                    yield str(reply.getheader("x-gym-stream")), reply
+                except AssertionError:
+                    for log in sorted((self.folder / ".gym").rglob("*.log")):
+                        sys.stdout.write(f"--- {log.name}\n{log.read_text(errors='replace')[-4000:]}\n")
+                    raise
 
 
 @pytest.fixture(scope="module")

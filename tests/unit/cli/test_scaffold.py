@@ -40,6 +40,8 @@ from gym.server.cases import CASES, load_cases, missing_kinds
         ("_x", "x"),
         ("policy_model", "policy_model_server"),
         ("router", "router_server"),
+        ("Été", "ete"),
+        ("Straße", "strasse"),
         ("a" * 300, "a" * LONGEST_NAME),
     ],
 )

@@ -92,6 +92,14 @@ def test_a_byte_order_mark_is_called_so_with_the_command_that_takes_it_out(path:
     assert len(opened(path).done) == 2
 
 
+def test_a_byte_order_mark_in_front_of_the_failures_costs_none_of_them(path: Path) -> None:
+    opened(path)
+    failures = OutputPaths.beside(path).failures
+    failures.write_bytes(b"\xef\xbb\xbf" + failure(1, terminal=True))
+    assert opened(path).done.has(1, 0)
+    assert failures.read_bytes() == failure(1, terminal=True)
+
+
 def test_a_damaged_line_in_the_middle_is_reported_with_its_number(path: Path) -> None:
     opened(path)
     path.write_bytes(rollout(1) + b"garbage\n" + rollout(2))
