@@ -52,12 +52,16 @@ def app(request: pytest.FixtureRequest) -> ServerApp:
 @pytest.fixture
 def rows(request: pytest.FixtureRequest) -> Rows:
     """The example rows, with the server's own tools where they ask for those."""
-    from gym.server.testing import read_lines  # noqa: PLC0415 (as below: who tests something else pays nothing)
+    from gym.errors import GymError  # noqa: PLC0415 (as below: who tests something else pays nothing)
+    from gym.server.case_rows import read_lines  # noqa: PLC0415
     from gym.wire.rows import fill_tools  # noqa: PLC0415
 
     folder = folder_of(request.path)
-    found = read_lines(folder / ROWS)
-    return [fill_tools(row, lambda: own_tools(folder)) if isinstance(row, dict) else row for row in found]
+    try:
+        return [fill_tools(row, lambda: own_tools(folder)) for row in read_lines(folder / ROWS)]
+    except GymError as error:
+        why = str(error)
+    pytest.fail(why, pytrace=False)
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,21 @@ def numbered_lines(path: Path) -> list[tuple[int, bytes]]:
     return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
 
 
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """What a JSONL file holds: example rows, cases."""
+    return [_read_line(f"{path}:{number}", line) for number, line in numbered_lines(path)]
+
+
+def _read_line(where: str, line: bytes) -> dict[str, Any]:
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise BadExamples(f"{where}: no JSON: {error}", "a row is one JSON object a line") from None
+    if not isinstance(row, dict):
+        raise BadExamples(f"{where}: a row is an object, this is {line[:60].decode(errors='replace')}")
+    return row
+
+
 class ExampleRows:
     """The rows beside a file of cases, read when the first case names one."""
 
@@ -47,22 +62,12 @@ class ExampleRows:
     def read(self) -> list[dict[str, Any]]:
         if self._rows is None:
             try:
-                self._rows = [self._read_line(number, line) for number, line in numbered_lines(self._path)]
+                self._rows = read_lines(self._path)
             except FileNotFoundError:
                 self._rows = []
             except OSError as error:
                 raise UserError(f"{self._path} cannot be read: {error}") from None
         return self._rows
-
-    def _read_line(self, number: int, line: bytes) -> dict[str, Any]:
-        where = f"{self._path}:{number}"
-        try:
-            row = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
-            raise BadExamples(f"{where}: no JSON: {error}", "a row is one JSON object a line") from None
-        if not isinstance(row, dict):
-            raise BadExamples(f"{where}: a row is an object, this is {line[:60].decode(errors='replace')}")
-        return row
 
     def _row(self, number: Any, where: str) -> dict[str, Any]:
         rows = self.read()

@@ -83,6 +83,14 @@ def test_an_app_that_cannot_be_loaded_fails_with_its_line_alone(quiz: Path) -> N
     assert "pytest_plugin.py" not in done.stdout
 
 
+def test_a_row_that_is_no_json_fails_with_its_line_alone(quiz: Path) -> None:
+    (quiz / "data" / "example.jsonl").write_text(f"{json.dumps(ROW)}\n\n{{broken\n")
+    done = run_pytest(quiz, "--no-verifier-cases", "tests")
+    assert "data/example.jsonl:3: no JSON: " in done.stdout, done.stdout + done.stderr
+    assert "1 error" in done.stdout
+    assert "pytest_plugin.py" not in done.stdout
+
+
 def test_a_case_that_differs_fails_by_its_name_and_says_how(quiz: Path) -> None:
     with (quiz / "data" / "verifier_cases.jsonl").open("a") as file:
         file.write("\n" + case("too generous", "no", 1))

@@ -28,11 +28,12 @@ from gym.errors import UserError
 from gym.files import write_atomically
 from gym.server.base import ServerApp
 from gym.server.case_log import NO_ANSWER
+from gym.server.case_rows import read_lines
 from gym.server.cases import CASES, Bench, Case, load_cases, start, started
 from gym.server.offered_tools import fill_own_tools
 from gym.server.resources import ResourcesServer
 from gym.server.serve import load_app
-from gym.server.testing import Answered, Scripted, read_lines
+from gym.server.testing import Answered, Scripted
 from gym.wire import items
 
 TIMED = 200

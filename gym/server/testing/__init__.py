@@ -6,11 +6,9 @@
 from __future__ import annotations
 
 import socket
-from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import orjson
@@ -19,6 +17,7 @@ import uvicorn
 from gym.http.pool import HttpClient, Reply
 from gym.server.asgi import Answer, Call
 from gym.server.base import Route, Server, json_answer
+from gym.server.case_rows import read_lines as read_lines  # for tests
 from gym.server.one_write import OneWriteProtocol
 from gym.server.prompt_server import PromptServer
 from gym.wire import items
@@ -74,11 +73,6 @@ class Caller:
                 key, _, content = value.decode("latin-1").partition(";")[0].partition("=")
                 self.cookies[key] = content
         return Answered(reply.status, parse_or(reply.body, reply.body), reply)
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """What a JSONL file holds: example rows, cases."""
-    return [orjson.loads(line) for line in path.read_bytes().removeprefix(BOM_UTF8).splitlines()]
 
 
 def body_of(row: Mapping[str, Any], answer: str) -> dict[str, Any]:
