@@ -1,17 +1,18 @@
-"""What is refused while a stack runs on Ray: another group for replicas that lie in one."""
+"""Starting on Ray: another group for replicas that lie in one is refused; servers that end at each start are named."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from gym.config.model import ContainerFacts, RayFacts
-from gym.errors import UserError
+from gym.errors import NotUp, UserError
 from gym.plan.model import Plan
 from gym.render.ray_orders import ActorInputs, actor_orders
-from gym.runtime.ray_cluster.starting_actors import refuse_other_groups, scaled_orders
+from gym.runtime.ray_cluster.ray_stack import RayStack
+from gym.runtime.ray_cluster.starting_actors import refuse_other_groups, scaled_orders, wait_for
 from tests.support.stacks import make_service, make_stack
 
 
@@ -41,3 +42,30 @@ def test_a_scale_to_the_number_that_there_is_leaves_each_in_its_bundle(tmp_path:
     orders = actor_orders(running, ActorInputs())
     wanted = {"plan": running.model_dump(mode="json"), "orders": orders}
     assert scaled_orders(wanted, {"mcqa": 2}) == orders
+
+
+class EndingStack:
+    """A cluster whose actors end again and again."""
+
+    def __init__(self, plan: Plan, exits: dict[str, int]) -> None:
+        self._plan, self._exits = plan, exits
+
+    def look(self) -> dict[str, Any]:
+        same = {"instance": "mcqa", "type": "resources_servers", "implementation": "mcqa", "detail": "exit code 1"}
+        replicas = [
+            {**same, "replica": name, "state": "restarting", "early_exits": times, "ip": "10.0.0.1"}
+            for name, times in self._exits.items()
+        ]
+        return {"stack": "eval", "plan": self._plan.model_dump(mode="json"), "replicas": replicas, "router": ""}
+
+    def read_log(self, replica: str, offset: int, tail: int) -> tuple[int, str]:
+        return 0, f"the last words of {replica}"
+
+
+def test_all_that_end_at_each_start_are_named_with_their_last_words(tmp_path: Path) -> None:
+    plan = stack(tmp_path, 3)
+    ending = cast("RayStack", EndingStack(plan, {"mcqa-1": 0, "mcqa-2": 1, "mcqa-3": 3}))
+    with pytest.raises(NotUp, match="mcqa-3: ended 3 times while it started") as failure:
+        wait_for(ending, plan, lambda _: None, 60, lambda _: False)
+    assert "mcqa-2: ended once, too (exit code 1); its last lines:\nthe last words of mcqa-2" in str(failure.value)
+    assert "1 still starts. Fix them" in failure.value.hint

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from gym.errors import NotUp
 from gym.plan.model import Plan, Service
-from gym.render.slurm_placement import place
+from gym.render.slurm_placement import NodeRequest, place
 from gym.runtime.local.home import Home
 from gym.runtime.local.stack_order import StackOrder
+from gym.runtime.slurm import job_waits
 from gym.runtime.slurm.job_view import see
-from gym.runtime.slurm.job_waits import status_of
+from gym.runtime.slurm.job_waits import status_of, wait_settled
 from gym.runtime.slurm.node_agent import node_environ
-from gym.runtime.slurm.shared_folder import JobRun, NodeReport, SharedFolder, WantedJob
+from gym.runtime.slurm.shared_folder import JobNote, JobRun, NodeReport, SharedFolder, WantedJob
 from gym.runtime.slurm.slurm_programs import JobFacts
 from gym.runtime.slurm.slurm_runtime import SlurmRuntime
 from gym.runtime.status import ReplicaState, ReplicaStatus
@@ -56,6 +60,23 @@ def test_a_stack_is_settled_once_each_node_has_made_what_is_wanted_now() -> None
     assert not see(RUN, WANTED, both | {1: report(1, "starting")}, {}).settled
     again = WANTED.model_copy(update={"restarts": {"mcqa-1": 1}})
     assert not see(RUN, again, both, {}).settled
+
+
+def test_all_that_end_at_each_start_are_named_on_whichever_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(rank: int, times: int) -> NodeReport:
+        return report(rank, "restarting").model_copy(update={"early_exits": {f"mcqa-{rank + 1}": times}})
+
+    facts = JobFacts(id="12", state="RUNNING")
+    monkeypatch.setattr(job_waits, "job_facts", lambda _: facts)
+    shared, job = SharedFolder(tmp_path), JobNote(id="12", asked=NodeRequest(nodes=2, cpus=1, memory=512, gpus=0))
+    shared.prepare()
+    shared.write_seen(see(RUN, WANTED, {0: ended(0, 2), 1: ended(1, 3)}, {}))
+    with pytest.raises(NotUp, match="mcqa-2: ended 3 times while it started") as failure:
+        wait_settled(shared, job, WANTED, lambda _: None, 60)
+    assert "mcqa-1: ended 2 times, too" in str(failure.value)
+    assert "gym logs mcqa-2 mcqa-1 --stack eval" in failure.value.hint
 
 
 def test_a_node_that_has_said_nothing_has_no_healthy_replica() -> None:
