@@ -9,6 +9,7 @@ from typing import Any
 
 from gym.cli.named_images import find_entry, names_image
 from gym.config import path_variants, search_roots
+from gym.config.assets import split_folder
 from gym.config.catalog import find_configs, server_folders
 from gym.config.example_rows import example_of
 from gym.errors import UserError
@@ -42,7 +43,8 @@ def find_rows(
 
 def _find_inputs(given: str) -> tuple[str, ...]:
     """A file of that name wins over a server's; a path of NeMo Gym's tree is found where the server is here."""
-    if Path(given).is_file() or not (re.fullmatch(r"[A-Za-z_][\w-]*", given) or names_image(given)):
+    is_name = re.fullmatch(r"[A-Za-z_][\w-]*", given) or names_image(given) or split_folder(given, Path.cwd())[1]
+    if Path(given).is_file() or not is_name:
         return (_find_file(given),)
     try:
         entry = find_entry(given)
@@ -56,7 +58,7 @@ def _find_inputs(given: str) -> tuple[str, ...]:
     if not example.is_file():
         raise UserError(
             f"{given}: that server has no example rows ({example} is not there).",
-            f"Give a JSONL file: gym rollouts ROWS.jsonl -o {given}.jsonl",
+            f"Give a JSONL file: gym rollouts ROWS.jsonl -o {entry.name}.jsonl",
         )
     return (str(example),)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from gym.cli.rollout_inputs import find_rows
 from gym.errors import UserError
+from gym.files import own_root
 
 
 def test_words_are_rows_and_a_server_stands_for_its_examples() -> None:
@@ -23,6 +25,14 @@ def test_a_configuration_with_a_name_of_its_own_stands_for_the_examples_that_it_
         find_rows(["scripted_judge"], [], "")
     with pytest.raises(UserError, match="There is no server `openenv_tool`"):
         find_rows(["openenv_tool"], [], "")
+
+
+def test_a_folder_of_a_server_stands_for_its_own_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "mine" / "mcqa"
+    shutil.copytree(own_root() / "servers" / "resources" / "mcqa", own)
+    monkeypatch.chdir(tmp_path)
+    for named in ("mine/mcqa/", "./mine/mcqa"):
+        assert find_rows([named], [], "") == ((str(own / "data" / "example.jsonl"),), "")
 
 
 @pytest.mark.parametrize(("named", "agent"), [(["solver"], ""), ([], "solver"), (["solver"], "solver")])
