@@ -49,7 +49,7 @@ StartTimeout = Annotated[
 ]
 Items = Annotated[
     list[str] | None,
-    typer.Argument(metavar="NAME|KEY=VALUE", help="Servers by name or image, and overrides of any configuration key."),
+    typer.Argument(metavar="NAME|KEY=VALUE", help="Servers by name, folder or image, and overrides of any key."),
 ]
 ConfigFiles = Annotated[
     list[Path] | None, typer.Option("-c", "--config", metavar="FILE", help="A configuration file; may be repeated.")

@@ -33,7 +33,7 @@ SandboxProvider = Annotated[
 
 
 def command(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME|IMAGE", help="Servers.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME|FOLDER|IMAGE", help="Servers.")] = None,
     all_servers: Annotated[bool, typer.Option("--all", help="Every server that `gym list` shows.")] = False,
     audit: Annotated[bool, typer.Option("--audit", help="A quick audit too, as with --all.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Oracle cases in strict mode too.")] = False,
