@@ -62,12 +62,17 @@ def see(run: JobRun, wanted: WantedJob, reports: Reports, silent: Mapping[int, f
     replicas = tuple(_status_of(plan, name, wanted.placement[name], reports, silent) for name in all_ids(plan))
     current = all(report.generation == wanted.generation for report in reports.values())
     versions = {name: one for report in reports.values() for name, one in report.versions.items()}
-    made = all(versions.get(name) == wanted.version(name) for name in all_ids(plan))
-    early_exits = {name: times for report in reports.values() for name, times in report.early_exits.items()}
+    made = {name for name in all_ids(plan) if versions.get(name) == wanted.version(name)}
+    early_exits = {
+        name: times
+        for report in reports.values()
+        for name, times in report.early_exits.items()
+        if name in made  # of a former version, or of a server that leaves, it says nothing now
+    }
     return SeenJob(
         run=run,
         generation=wanted.generation,
-        settled=current and made and all(one.state == "healthy" for one in replicas),
+        settled=current and len(made) == len(replicas) and all(one.state == "healthy" for one in replicas),
         status=StackStatus(stack=plan.stack, runtime="slurm", router=_router(reports), replicas=replicas),
         observed=observe_versions(plan, versions),
         early_exits=early_exits,

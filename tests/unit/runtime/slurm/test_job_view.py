@@ -52,6 +52,10 @@ def report(rank: int, state: ReplicaState = "healthy", generation: int = 3) -> N
     )
 
 
+def ended(rank: int, times: dict[str, int]) -> NodeReport:
+    return report(rank, "restarting").model_copy(update={"early_exits": times})
+
+
 def test_a_stack_is_settled_once_each_node_has_made_what_is_wanted_now() -> None:
     both = {0: report(0), 1: report(1)}
     assert see(RUN, WANTED, both, {}).settled
@@ -65,18 +69,23 @@ def test_a_stack_is_settled_once_each_node_has_made_what_is_wanted_now() -> None
 def test_all_that_end_at_each_start_are_named_on_whichever_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ended(rank: int, times: int) -> NodeReport:
-        return report(rank, "restarting").model_copy(update={"early_exits": {f"mcqa-{rank + 1}": times}})
-
     facts = JobFacts(id="12", state="RUNNING")
     monkeypatch.setattr(job_waits, "job_facts", lambda _: facts)
     shared, job = SharedFolder(tmp_path), JobNote(id="12", asked=NodeRequest(nodes=2, cpus=1, memory=512, gpus=0))
     shared.prepare()
-    shared.write_seen(see(RUN, WANTED, {0: ended(0, 2), 1: ended(1, 3)}, {}))
+    reports = {0: ended(0, {"mcqa-2": 3}), 1: ended(1, {"mcqa-1": 2})}
+    shared.write_seen(see(RUN, WANTED, reports, {}))
     with pytest.raises(NotUp, match="mcqa-2: ended 3 times while it started") as failure:
         wait_settled(shared, job, WANTED, lambda _: None, 60)
     assert "mcqa-1: ended 2 times, too" in str(failure.value)
     assert "gym logs mcqa-2 mcqa-1 --stack eval" in failure.value.hint
+
+
+def test_what_ended_before_it_was_fixed_says_nothing_of_what_is_wanted_now() -> None:
+    former = ended(0, {"mcqa-2": 3, "gone-1": 3})
+    assert see(RUN, WANTED, {0: former}, {}).early_exits == {"mcqa-2": 3}
+    fixed = WANTED.model_copy(update={"restarts": {"mcqa-2": 1}})
+    assert see(RUN, fixed, {0: former}, {}).early_exits == {}
 
 
 def test_a_node_that_has_said_nothing_has_no_healthy_replica() -> None:
