@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -88,6 +89,23 @@ def test_a_stack_is_looked_into_and_ended_from_any_shell(cluster: Raylets, desk:
     elsewhere.gym("down", "--all")
     assert json.loads(elsewhere.gym("ls", "--json")) == []
     desk.gym("ps", code=1)
+    _check_nothing_left(cluster)
+
+
+def test_a_server_that_ends_at_each_start_is_named_and_comes_up_once_it_is_fixed(
+    cluster: Raylets, desk: Desk, tmp_path: Path
+) -> None:
+    desk.gym("new", "resources", "letters")
+    app = tmp_path / "letters" / "app.py"
+    good, up = app.read_text(), ("up", "letters", *UP[2:], "--on", "ray")
+    app.write_text(f"{good}raise SystemExit('it cannot start')\n")
+    refused = desk.fails(*up)
+    assert re.search(r"letters-1: ended [3-9] times while it started", refused), refused
+    assert "it cannot start" in refused
+    app.write_text(good)
+    desk.gym(*up)
+    assert desk.is_healthy()
+    desk.gym("down")
     _check_nothing_left(cluster)
 
 

@@ -333,9 +333,16 @@ class StackKeeper:
         """In the words of gym.runtime.status.ReplicaStatus, and the digest of what it was made from."""
         problem = str(self._problems.get(order["id"], "Ray makes its actor"))
         seen = self._seen.get(order["id"], {"state": "starting", "detail": problem})
-        state = "stopping" if order["id"] in {*self._leaving, *self._rolling, *self._restarting} else seen["state"]
+        stopping = order["id"] in {*self._leaving, *self._rolling, *self._restarting}
+        former = stopping or order["id"] in self._to_restart or seen.get("digest") != order["digest"]
         named = {key: order[key] for key in ("instance", "type", "implementation")}
-        return {**named, **seen, "replica": order["id"], "state": state}
+        return {
+            **named,
+            **seen,
+            "replica": order["id"],
+            "state": "stopping" if stopping else seen["state"],
+            "early_exits": 0 if former else seen.get("early_exits", 0),  # of what is wanted now
+        }
 
     def _url(self, id: str) -> str:
         """The router's is where callers reach it, also where it listens on every address."""

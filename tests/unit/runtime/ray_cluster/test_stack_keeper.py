@@ -53,7 +53,7 @@ class ClusterActor:
         self.calls: list[Any] = []
         self.silent = self.dead = False
         self.state = "healthy"
-        self.log, self.pid = "", 7
+        self.log, self.pid, self.early_exits = "", 7, 0
 
     def __getattr__(self, verb: str) -> Call:
         return Call(self, verb)
@@ -73,6 +73,7 @@ class ClusterActor:
             "generation": known[-1]["generation"] if known else 0,
             "pid": self.pid,
             "logged": len(self.log),
+            "early_exits": self.early_exits,
         }
 
 
@@ -238,6 +239,28 @@ def test_one_that_was_killed_for_good_is_made_again(keeper: StackKeeper, cluster
     until(lambda: states(keeper) == {"mcqa-1": "healthy"})
     cluster.actors.pop("mcqa-1").dead = True
     until(lambda: cluster.made == ["mcqa-1", "mcqa-1"] and states(keeper) == {"mcqa-1": "healthy"})
+
+
+def test_what_ended_before_a_restart_or_a_fix_says_nothing_of_what_is_wanted_now(
+    keeper: StackKeeper, cluster: SmallCluster
+) -> None:
+    def early_exits() -> int:
+        (one,) = keeper.look()["replicas"]
+        return int(one["early_exits"])
+
+    keeper.want(wanted(order("mcqa-1")))
+    until(lambda: states(keeper) == {"mcqa-1": "healthy"})
+    actor = cluster.actors["mcqa-1"]
+    actor.early_exits = 3
+    until(lambda: early_exits() == 3)
+    keeper.restart(["mcqa-1"])
+    assert early_exits() == 0
+    until(lambda: ("restart",) in actor.calls)
+    actor.pid = 8
+    until(lambda: early_exits() == 3)
+    keeper.want(wanted(order("mcqa-1", "b")))
+    assert early_exits() == 0
+    until(lambda: cluster.killed == ["mcqa-1"] and states(keeper) == {"mcqa-1": "healthy"})
 
 
 def test_what_is_not_wanted_leaves_the_routes_drains_and_goes(keeper: StackKeeper, cluster: SmallCluster) -> None:
