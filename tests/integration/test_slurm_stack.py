@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 from collections.abc import Iterator
@@ -80,6 +81,21 @@ def test_a_stack_on_two_nodes_takes_the_same_words_as_one_on_this_machine(
     wait_for("no process of the job", lambda: not cluster.left_processes())
     assert not (user.home / "discovery.json").exists()
     assert "does not run" in user.type("ps", code=1)
+
+
+@pytest.mark.long
+def test_a_server_that_ends_at_each_start_is_named_and_comes_up_once_it_is_fixed(user: UserOfCluster) -> None:
+    user.type("new", "resources", "letters")
+    app = user.folder / "letters" / "app.py"
+    good, where = app.read_text(), ("--on", "slurm", "--port", "0", "+slurm.nodes=2")
+    up = ("up", "letters", "--model", "scripted", "--replicas", "letters=2", *where)
+    app.write_text(f"{good}raise SystemExit('it cannot start')\n")
+    refused = user.type(*up, code=1)
+    assert re.search(r"letters-[12]: ended ([3-9]|\d\d) times while it started", refused), refused
+    assert "it cannot start" in refused
+    app.write_text(good)
+    user.type(*up)
+    assert json.loads(user.type("ps", "--json"))["healthy"]
 
 
 @pytest.mark.long
