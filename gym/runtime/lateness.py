@@ -5,11 +5,12 @@ Pure. A server that is late stays up, as the rest does: it goes on starting, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gym.errors import NotUp
 from gym.labels import stack_option
+from gym.runtime.status import ReplicaStatus
 
 LEAST_SECONDS = 120.0
 # An SDK server's first answer costs 0.6 to 0.7 s of CPU (measured: mcqa, simple_weather): ten leave room for what
@@ -34,6 +35,15 @@ class Late:
 def start_seconds(servers: int, cores: int) -> float:
     """The default of `--timeout`: all of them start at once and share the cores."""
     return max(LEAST_SECONDS, round(CORE_SECONDS_EACH * servers / max(1, cores)))
+
+
+def ill_beside(replicas: Iterable[ReplicaStatus], ends: Mapping[str, int], asked: Collection[str]) -> frozenset[str]:
+    """Those that failed before a change which does not ask for them: it does not wait for them."""
+    return frozenset(
+        one.replica
+        for one in replicas
+        if one.replica not in asked and (one.state in ("unhealthy", "restarting", "exited") or ends.get(one.replica))
+    )
 
 
 def not_in_time(late: Sequence[Late], *, total: int, timeout: float, stack: str) -> NotUp:

@@ -72,13 +72,13 @@ async def wait_routed(plan: Plan, router: Address, token: str) -> None:
     """Health is published at once, but the router reads it a little later: `up` means that requests arrive."""
     deadline = time.monotonic() + ROUTED_WITHIN_SECONDS
     waiting = [route_prefix(one) for one in plan.services if one.replicas]
-    while waiting and time.monotonic() < deadline:
-        address = (router[0], int(router[1]))
-        why = await probe(address, f"{waiting[0]}/healthz", wrong=frozenset({503}), timeout=1.0, token=token)
-        if why:
-            await asyncio.sleep(0.03)
-        else:
-            waiting.pop(0)
+    address = (router[0], int(router[1]))
+
+    async def misses(route: str) -> str:
+        return await probe(address, f"{route}/healthz", wrong=frozenset({503}), timeout=1.0, token=token)
+
+    while (waiting := [one for one in waiting if await misses(one)]) and time.monotonic() < deadline:
+        await asyncio.sleep(0.03)
     if waiting:
         log.warning("the router does not yet route %s", ", ".join(waiting))
 

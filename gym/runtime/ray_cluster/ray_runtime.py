@@ -12,6 +12,7 @@ from gym.runtime.ray_cluster.cluster_note import forget_cluster
 from gym.runtime.ray_cluster.ray_stack import (
     RayStack,
     chosen_replicas,
+    ill_in,
     not_running,
     observed_of,
     status_of,
@@ -104,7 +105,8 @@ class RayRuntime:
         keeper, seen = stack.keeper(), stack.look()
         if keeper is None or seen is None:
             raise not_running(home)
-        stack.ask(keeper.restart.remote(chosen_replicas(seen, names)))
+        chosen = chosen_replicas(seen, names)
+        stack.ask(keeper.restart.remote(chosen))
         plan = Plan.model_validate(seen["plan"])
         return wait_for(
             stack,
@@ -112,6 +114,7 @@ class RayRuntime:
             on_status,
             timeout,
             lambda now: not now["busy"] and all(one["state"] == "healthy" for one in now["replicas"]),
+            ill_in(seen, chosen),
         )
 
     def reload(

@@ -6,13 +6,14 @@ import getpass
 import hashlib
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, Final
 
 from gym.errors import InfraError, UserError
 from gym.plan.model import Observed, ObservedService, Plan
 from gym.render.ray_orders import HEAD_NODE
+from gym.runtime.lateness import ill_beside
 from gym.runtime.ray_cluster import node_files, room_on_nodes, server_actor, stack_keeper
 from gym.runtime.ray_cluster.cluster import check_reachable, connect_ray
 from gym.runtime.ray_cluster.cluster_note import forget_cluster, noted_cluster
@@ -175,6 +176,14 @@ def chosen_replicas(seen: Look, names: tuple[str, ...]) -> list[str]:
         if name not in by_instance and name not in every:
             raise unknown(name, by_instance, every)
     return list(dict.fromkeys(id for name in names for id in by_instance.get(name) or [name])) if names else every
+
+
+def ill_in(seen: Look | None, asked: Collection[str]) -> frozenset[str]:
+    """See `ill_beside`."""
+    if seen is None:
+        return frozenset()
+    ends = {one["replica"]: one.get("early_exits", 0) for one in seen["replicas"]}
+    return ill_beside(status_of(seen).replicas, ends, asked)
 
 
 def not_running(home: Path) -> UserError:

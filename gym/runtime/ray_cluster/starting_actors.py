@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets as random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from gym.runtime.local.home import one_command, prepare_home
 from gym.runtime.protocol import Prepared
 from gym.runtime.ray_cluster.cluster import address_of_cluster, check_room, group_ids, is_head_here
 from gym.runtime.ray_cluster.cluster_note import forget_cluster, note_cluster
-from gym.runtime.ray_cluster.ray_stack import Look, RayStack, not_running, status_of
+from gym.runtime.ray_cluster.ray_stack import Look, RayStack, ill_in, not_running, status_of
 from gym.runtime.ray_cluster.source_packs import pack_gym, pack_service
 from gym.runtime.results_folder import results_folder
 from gym.runtime.signals import end_as_by_ctrl_c, ignore_interrupts
@@ -81,6 +81,8 @@ def scale_actors(home: Path, replicas: Mapping[str, int], on_status: OnStatus, t
     if keeper is None or not wanted["orders"]:
         raise not_running(home)
     orders = scaled_orders(wanted, replicas)
+    beside = ill_in(stack.look(), {one["id"] for one in orders if one["instance"] in replicas})
+    awaited = [one for one in orders if one["id"] not in beside]
     grown = check_room(stack.ray, orders)
     plan = Plan.model_validate(wanted["plan"])
     services = tuple(one.model_copy(update={"replicas": replicas.get(one.name, one.replicas)}) for one in plan.services)
@@ -89,7 +91,7 @@ def scale_actors(home: Path, replicas: Mapping[str, int], on_status: OnStatus, t
     with one_command(prepare_home(home)):
         stack.ask(keeper.want.remote(_wanted(plan, orders)))
         max_seconds = timeout or (GROW_SECONDS if grown else None)
-        return wait_for(stack, plan, on_status, max_seconds, lambda seen: _is_up(seen, orders))
+        return wait_for(stack, plan, on_status, max_seconds, lambda seen: _is_up(seen, awaited), beside)
 
 
 def refuse_other_groups(before: Plan, after: Plan) -> None:
@@ -133,8 +135,11 @@ def wait_for(
     on_status: OnStatus,
     timeout: float | None,
     is_done: Callable[[Look], bool],
+    beside: Collection[str] = (),
 ) -> StackStatus:
-    """A first start makes environments on each node: they do not count as lateness of a server that is on its way."""
+    """A first start makes environments on each node: they do not count as lateness of a server that is on its way.
+    Replicas `beside` are not waited for.
+    """
     seconds = timeout or start_seconds(sum(one.replicas for one in plan.services), os.cpu_count() or 1)
     deadline = time.monotonic() + seconds
     while True:
@@ -143,6 +148,7 @@ def wait_for(
             raise UserError("the stack was stopped meanwhile.", "Start it again: gym up NAMES --on ray")
         status = status_of(seen)
         on_status(status)
+        seen = {**seen, "replicas": [one for one in seen["replicas"] if one["replica"] not in beside]}
         if is_done(seen):
             return status
         unhealthy = [one for one in seen["replicas"] if one["state"] != "healthy"]

@@ -63,16 +63,17 @@ def see(run: JobRun, wanted: WantedJob, reports: Reports, silent: Mapping[int, f
     current = all(report.generation == wanted.generation for report in reports.values())
     versions = {name: one for report in reports.values() for name, one in report.versions.items()}
     made = {name for name in all_ids(plan) if versions.get(name) == wanted.version(name)}
+    awaited = [one for one in replicas if one.replica not in wanted.beside]
     early_exits = {
         name: times
         for report in reports.values()
         for name, times in report.early_exits.items()
-        if name in made  # of a former version, or of a server that leaves, it says nothing now
+        if name in made and name not in wanted.beside  # of a former version it says nothing now
     }
     return SeenJob(
         run=run,
         generation=wanted.generation,
-        settled=current and len(made) == len(replicas) and all(one.state == "healthy" for one in replicas),
+        settled=current and all(one.state == "healthy" and one.replica in made for one in awaited),
         status=StackStatus(stack=plan.stack, runtime="slurm", router=_router(reports), replicas=replicas),
         observed=observe_versions(plan, versions),
         early_exits=early_exits,

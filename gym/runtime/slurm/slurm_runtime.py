@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from gym.errors import UserError
 from gym.plan.model import Change, Observed, Plan
 from gym.plan.plan_diff import diff
 from gym.render.slurm_placement import place
+from gym.runtime.lateness import ill_beside
 from gym.runtime.local.home import Home, one_command
 from gym.runtime.local.parts import choose
 from gym.runtime.local.process_logs import read_logs
@@ -81,7 +82,8 @@ class SlurmRuntime:
             shared, job, wanted, _ = _running(home)
             groups = choose(wanted.order.plan, names)
             again = {name: wanted.restarts.get(name, 0) + 1 for group in groups for name in group}
-            return change_job(shared, job, _next(wanted, restarts=wanted.restarts | again), on_status, timeout)
+            changed = _next(wanted, restarts=wanted.restarts | again, beside=_ill_beside(shared, again))
+            return change_job(shared, job, changed, on_status, timeout)
 
     def reload(
         self, home: Path, prepared: Prepared, names: tuple[str, ...], on_status: OnStatus, *, timeout: float | None
@@ -96,7 +98,9 @@ class SlurmRuntime:
             plan = scaled(wanted.order.plan, replicas)
             order = wanted.order.model_copy(update={"plan": plan})
             placement = place(plan, job.asked.nodes, wanted.placement)
-            return change_job(shared, job, _next(wanted, order=order, placement=placement), on_status, timeout)
+            asked = {id for one in plan.services if one.name in replicas for id in one.replica_ids()}
+            changed = _next(wanted, order=order, placement=placement, beside=_ill_beside(shared, asked))
+            return change_job(shared, job, changed, on_status, timeout)
 
 
 def scaled(plan: Plan, replicas: Mapping[str, int]) -> Plan:
@@ -105,6 +109,11 @@ def scaled(plan: Plan, replicas: Mapping[str, int]) -> Plan:
             raise unknown(name, [one.name for one in plan.services])
     services = tuple(one.model_copy(update={"replicas": replicas.get(one.name, one.replicas)}) for one in plan.services)
     return plan.model_copy(update={"services": services})
+
+
+def _ill_beside(shared: SharedFolder, asked: Collection[str]) -> tuple[str, ...]:
+    seen = shared.seen()
+    return tuple(sorted(ill_beside(seen.status.replicas, seen.early_exits, asked))) if seen else ()
 
 
 def _next(wanted: WantedJob, **changes: object) -> WantedJob:

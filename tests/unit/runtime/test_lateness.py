@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gym.runtime.lateness import Late, ends_at_each_start, not_in_time, start_seconds
+from gym.runtime.lateness import Late, ends_at_each_start, ill_beside, not_in_time, start_seconds
+from gym.runtime.status import ReplicaState, ReplicaStatus
 
 
 @pytest.mark.parametrize(("servers", "cores", "seconds"), [(3, 8, 120), (25, 2, 125), (200, 2, 1000), (5, 0, 120)])
@@ -54,3 +55,17 @@ def test_all_that_end_at_each_start_are_named_each_with_its_last_lines() -> None
         "The other 4 stay up. Fix them, then type the same command again: only what differs is replaced.\n"
         "All of their logs: gym logs broken-1 worse-1 mute-1 --stack demo. To stop everything: gym down --stack demo"
     )
+
+
+def test_a_change_does_not_wait_for_what_was_ill_before_unless_it_asks_for_it() -> None:
+    states: dict[str, ReplicaState] = {
+        "fine-1": "healthy",
+        "new-1": "starting",
+        "tries-1": "starting",
+        "ill-1": "unhealthy",
+        "ends-1": "restarting",
+        "ends-2": "restarting",
+        "gone-1": "exited",
+    }
+    replicas = [ReplicaStatus("s", name, "t", "i", state) for name, state in states.items()]
+    assert ill_beside(replicas, {"tries-1": 1}, {"ends-2"}) == {"tries-1", "ill-1", "ends-1", "gone-1"}

@@ -69,3 +69,12 @@ def test_all_that_end_at_each_start_are_named_with_their_last_words(tmp_path: Pa
         wait_for(ending, plan, lambda _: None, 60, lambda _: False)
     assert "mcqa-2: ended once, too (exit code 1); its last lines:\nthe last words of mcqa-2" in str(failure.value)
     assert "1 still starts. Fix them" in failure.value.hint
+
+
+def test_replicas_beside_a_change_are_not_waited_for(tmp_path: Path) -> None:
+    plan = stack(tmp_path, 3)
+    ending = cast("RayStack", EndingStack(plan, {"mcqa-1": 0, "mcqa-3": 3}))
+    seen = wait_for(ending, plan, lambda _: None, 60, lambda now: len(now["replicas"]) == 1, {"mcqa-3"})
+    assert [one.replica for one in seen.replicas] == ["mcqa-1", "mcqa-3"]  # a person sees all of them
+    with pytest.raises(NotUp, match="mcqa-3"):
+        wait_for(ending, plan, lambda _: None, 60, lambda _: False, {"mcqa-1"})

@@ -81,6 +81,15 @@ def test_all_that_end_at_each_start_are_named_on_whichever_node(
     assert "gym logs mcqa-2 mcqa-1 --stack eval" in failure.value.hint
 
 
+def test_what_was_ill_before_a_change_does_not_keep_it_from_being_settled() -> None:
+    ill = {0: ended(0, {"mcqa-2": 3}), 1: report(1)}
+    others = tuple(name for name, node in WANTED.placement.items() if node == 0)
+    assert not see(RUN, WANTED, ill, {}).settled
+    seen = see(RUN, WANTED.model_copy(update={"beside": others}), ill, {})
+    assert (seen.settled, seen.early_exits) == (True, {})
+    assert not see(RUN, WANTED.model_copy(update={"beside": ("mcqa-1",)}), ill, {}).settled
+
+
 def test_what_ended_before_it_was_fixed_says_nothing_of_what_is_wanted_now() -> None:
     former = ended(0, {"mcqa-2": 3, "gone-1": 3})
     assert see(RUN, WANTED, {0: former}, {}).early_exits == {"mcqa-2": 3}
