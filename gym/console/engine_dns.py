@@ -34,6 +34,7 @@ class ContainerNames:
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[ContainerAddress, ...]] = {}  # by the name that was asked for
+        self._lookups = Lookups()
 
     async def find(self, wanted: Wanted) -> Mapping[str, tuple[ContainerAddress, ...]]:
         """By instance."""
@@ -50,7 +51,7 @@ class ContainerNames:
         return places
 
     async def _look(self, wanted: Wanted, host: str, names: Sequence[str]) -> tuple[ContainerAddress, ...]:
-        addresses = await _addresses(host)
+        addresses = await self._lookups.addresses(host)
         if addresses is None:
             return self._known.get(host, ())
         known = {one.address: one for one in self._known.get(host, ())}
@@ -58,11 +59,22 @@ class ContainerNames:
             return self._known[host]
         named = {} if wanted.aliased else {one: await _name(one, wanted.network) for one in addresses}
         if wanted.aliased or not all(named.values()):
-            named |= await _predicted(names)
+            named |= await self._predicted(names, [known[one] for one in known.keys() & addresses])
         places = (
             ContainerAddress(host, address) for address, host in named.items() if host and not NAMELESS.match(host)
         )
         return tuple(sorted(places))
+
+    async def _predicted(self, names: Sequence[str], known: Sequence[ContainerAddress]) -> dict[str, str]:
+        """Where addresses have no names: the names that the containers should have, and their addresses. A name of
+        which nothing was heard has those that it had."""
+        looked = await asyncio.gather(*map(self._lookups.addresses, names))
+        before = {name: [one.address for one in known if one.host == name] for name in names}
+        return {
+            address: name
+            for name, found in zip(names, looked, strict=True)
+            for address in (before[name] if found is None else found)
+        }
 
 
 def _questions(wanted: Wanted, service: WantedService) -> dict[str, tuple[str, ...]]:
@@ -79,21 +91,32 @@ def _shared_host(wanted: Wanted, service: WantedService) -> str:
     return service_name(service.shared, wanted.project)
 
 
-async def _predicted(names: Sequence[str]) -> dict[str, str]:
-    """Where addresses have no names: the names that the containers should have, and their addresses."""
-    looked = await asyncio.gather(*map(_addresses, names))  # a name that is not there may be asked for outside
-    return {address: name for name, found in zip(names, looked, strict=True) for address in found or ()}
+class Lookups:
+    """One question at a time for each name. Each holds one of the few threads that ask for names, and a name that no
+    container has may be asked for outside, where no name server answers for long: asked again and again it would hold
+    all of them, and no other replica would be found.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, asyncio.Task[frozenset[str] | None]] = {}
+
+    async def addresses(self, host: str) -> frozenset[str] | None:
+        """None when no name server answered in time."""
+        task = self._open.get(host)
+        if task is None:
+            task = self._open[host] = asyncio.get_running_loop().create_task(_addresses(host))
+            task.add_done_callback(lambda _: self._open.pop(host))
+        done, _ = await asyncio.wait([task], timeout=LOOKUP_SECONDS)
+        return task.result() if done else None
 
 
 async def _addresses(host: str) -> frozenset[str] | None:
     """None when no name server answered."""
-    loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(LOOKUP_SECONDS):
-            found = await loop.getaddrinfo(host, PORT, type=socket.SOCK_STREAM)
+        found = await asyncio.get_running_loop().getaddrinfo(host, PORT, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
         return frozenset() if error.errno in GONE else None
-    except (OSError, TimeoutError):
+    except OSError:
         return None
     return frozenset(str(one[4][0]) for one in found)
 

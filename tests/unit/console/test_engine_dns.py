@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+
 import pytest
 
 from gym.console import engine_dns
@@ -51,6 +54,37 @@ async def test_where_addresses_are_called_after_tasks_each_replica_is_asked_for_
     moved = (both[0], ContainerAddress("p-mcqa-2", "10.0.1.9"))
     assert await found.find(WANTED) == {"mcqa": moved}
     silent = True
+    assert await found.find(WANTED) == {"mcqa": moved}
+
+
+async def test_a_name_of_which_nothing_is_heard_is_asked_for_once_and_costs_no_other_replica(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = {"mcqa": {"10.0.1.2", "10.0.1.3"}, "p-mcqa-1": {"10.0.1.2"}, "p-mcqa-2": {"10.0.1.3"}}
+    heard, asked = asyncio.Event(), Counter[str]()
+    silent: set[str] = set()
+
+    async def addresses(host: str) -> frozenset[str]:
+        asked[host] += 1
+        if host in silent:
+            await heard.wait()
+        return frozenset(names.get(host, ()))
+
+    monkeypatch.setattr(engine_dns, "_addresses", addresses)
+    monkeypatch.setattr(engine_dns, "LOOKUP_SECONDS", 0.02)
+    found = ContainerNames()
+    both = (ContainerAddress("p-mcqa-1", "10.0.1.2"), ContainerAddress("p-mcqa-2", "10.0.1.3"))
+    assert await found.find(WANTED) == {"mcqa": both}
+    silent.add("p-mcqa-2")
+    names |= {"mcqa": {"10.0.1.3", "10.0.1.9"}, "p-mcqa-1": {"10.0.1.9"}}  # one of them moved
+    moved = (ContainerAddress("p-mcqa-1", "10.0.1.9"), both[1])
+    assert await found.find(WANTED) == {"mcqa": moved}
+    names |= {"mcqa": {"10.0.1.3", "10.0.1.8"}, "p-mcqa-1": {"10.0.1.8"}}
+    moved = (ContainerAddress("p-mcqa-1", "10.0.1.8"), both[1])
+    assert await found.find(WANTED) == {"mcqa": moved}
+    assert asked["p-mcqa-2"] == 2  # the second question is still open
+    heard.set()
+    names["p-mcqa-2"] = {"10.0.1.3"}
     assert await found.find(WANTED) == {"mcqa": moved}
 
 
