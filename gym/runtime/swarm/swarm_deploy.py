@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,10 +12,11 @@ from gym.errors import NotUp
 from gym.plan.model import Plan
 from gym.programs import run_program
 from gym.render.swarm import NAMESPACE, STACK_FILE, service_of
+from gym.runtime.compose.containers import Container
 from gym.runtime.compose.converge import FOLLOW_SECONDS, ROUTER_SECONDS
 from gym.runtime.compose.layout import Layout
 from gym.runtime.compose.wait import LAST_LINES, StackHealth, wait_for_routes
-from gym.runtime.lateness import EXITS, Late, ends_at_each_start, not_in_time
+from gym.runtime.lateness import EXITS, Late, ends_at_each_start, ill_beside, not_in_time
 from gym.runtime.status import OnStatus, StackStatus
 from gym.runtime.swarm.swarm_engine import SwarmSeen
 from gym.runtime.swarm.swarm_logs import service_lines
@@ -38,12 +39,14 @@ class Deployment:
     on_status: OnStatus
     timeout: float
 
-    def deploy(self, plan: Plan, project: str, *, has_registry: bool) -> StackStatus:
-        """The stack's files say what is wanted by now."""
+    def deploy(
+        self, plan: Plan, project: str, *, has_registry: bool, beside: Collection[str] = frozenset()
+    ) -> StackStatus:
+        """The stack's files say what is wanted by now. Services `beside` are not waited for."""
         resolve = "changed" if has_registry else "never"
         words = ("--detach=true", "--with-registry-auth", f"--resolve-image={resolve}", "--compose-file", STACK_FILE)
         run_program(("docker", "stack", "deploy", *words, project), cwd=self.layout.home, env=docker_environ(self.host))
-        status = self.wait(plan, service_names(plan, project))
+        status = self.wait(plan, service_names(plan, project).difference(beside))
         self.remove_surplus(plan, project)
         return status
 
@@ -65,6 +68,15 @@ class Deployment:
             if time.monotonic() > deadline:
                 raise self._too_late(plan, late, status, len(expected))
             time.sleep(LOOK_SECONDS)
+
+    def ill_beside(self, plan: Plan, is_asked: Callable[[Container], bool]) -> frozenset[str]:
+        """Names of services; see gym.runtime.lateness."""
+        found = find_replicas(self.client, self.layout)
+        replicas = status_on_swarm(self.layout, plan, found, self.swarm).replicas
+        by_id = {said.replica: one for one, said in zip(found, replicas, strict=True)}
+        asked = {id for id, one in by_id.items() if is_asked(one.container)}
+        ill = ill_beside(replicas, {id: one.failures for id, one in by_id.items()}, asked)
+        return frozenset(by_id[id].name for id in ill)
 
     def remove_surplus(self, plan: Plan, project: str) -> None:
         """Those that are wanted no longer: the console has taken them out of the routes, then they drain."""

@@ -6,7 +6,7 @@ What is wanted lies in the stack's folder, on the manager where `gym up` was typ
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -159,10 +159,11 @@ class SwarmRuntime:
         with self._alone(home, on_status, timeout, plan) as to:
             chosen = choose(_containers(find_replicas(to.client, to.layout)), plan, names)
             ids = [one.id for one in chosen]
+            beside = to.ill_beside(plan, lambda one: one.id in ids)
             for id in ids:
                 argv = ("docker", "service", "update", "--quiet", "--detach", "--force", id)
                 run_program(argv, env=docker_environ(to.host))
-            return to.wait(plan, service_names(plan, to.layout.read_state().project))
+            return to.wait(plan, service_names(plan, to.layout.read_state().project) - beside)
 
     def reload(
         self, home: Path, prepared: Prepared, names: tuple[str, ...], on_status: OnStatus, *, timeout: float | None
@@ -181,8 +182,9 @@ class SwarmRuntime:
         scaled = plan.model_copy(update={"services": services})
         with self._alone(home, on_status, timeout, scaled) as to:
             state = to.layout.read_state()
+            beside = to.ill_beside(plan, lambda one: one.instance in replicas)
             write_deployed(to.layout, scaled, state)
-            return _deploy(to, scaled, state, _registry(home))
+            return _deploy(to, scaled, state, _registry(home), beside)
 
     @contextmanager
     def _alone(self, home: Path, on_status: OnStatus, timeout: float | None, plan: Plan) -> Iterator[Deployment]:
@@ -194,8 +196,10 @@ class SwarmRuntime:
             yield Deployment(client, engine.host, Layout(place.path), swarm, on_status, chosen)
 
 
-def _deploy(to: Deployment, plan: Plan, state: State, registry: str) -> StackStatus:
-    status = to.deploy(plan, state.project, has_registry=bool(registry))
+def _deploy(
+    to: Deployment, plan: Plan, state: State, registry: str, beside: Collection[str] = frozenset()
+) -> StackStatus:
+    status = to.deploy(plan, state.project, has_registry=bool(registry), beside=beside)
     notes = read_swarm_notes(to.layout)
     compose = compose_facts(to.layout.home, plan, state)
     file = swarm_file(plan, SwarmFacts(compose=compose, home_node=notes.home_node, secrets=notes.secrets))
