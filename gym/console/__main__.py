@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 def main() -> int:
     gc.enable()
-    os.environ.setdefault("UV_THREADPOOL_SIZE", "64")  # of 4, those that ask for names of what is gone would hold all
     if where := os.environ.get(labels.ENV_LOG_COPIES):
         copy_output(where)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

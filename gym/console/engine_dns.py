@@ -13,7 +13,8 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from gym.wire.stack_names import PORT, service_name
+from gym.http.names import NameLookups
+from gym.wire.stack_names import service_name
 from gym.wire.wanted import Wanted, WantedService
 
 LOOKUP_SECONDS: Final = 2.0
@@ -34,7 +35,7 @@ class ContainerNames:
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[ContainerAddress, ...]] = {}  # by the name that was asked for
-        self._lookups = Lookups()
+        self._names = NameLookups()
 
     async def find(self, wanted: Wanted) -> Mapping[str, tuple[ContainerAddress, ...]]:
         """By instance."""
@@ -51,13 +52,13 @@ class ContainerNames:
         return places
 
     async def _look(self, wanted: Wanted, host: str, names: Sequence[str]) -> tuple[ContainerAddress, ...]:
-        addresses = await self._lookups.addresses(host)
+        addresses = await self._addresses(host)
         if addresses is None:
             return self._known.get(host, ())
         known = {one.address: one for one in self._known.get(host, ())}
         if known.keys() == addresses and len(addresses) == len(names):
             return self._known[host]
-        named = {} if wanted.aliased else {one: await _name(one, wanted.network) for one in addresses}
+        named = {} if wanted.aliased else {one: await self._name(one, wanted.network) for one in addresses}
         if wanted.aliased or not all(named.values()):
             named |= await self._predicted(names, [known[one] for one in known.keys() & addresses])
         places = (
@@ -68,13 +69,30 @@ class ContainerNames:
     async def _predicted(self, names: Sequence[str], known: Sequence[ContainerAddress]) -> dict[str, str]:
         """Where addresses have no names: the names that the containers should have, and their addresses. A name of
         which nothing was heard has those that it had."""
-        looked = await asyncio.gather(*map(self._lookups.addresses, names))
+        looked = await asyncio.gather(*map(self._addresses, names))
         before = {name: [one.address for one in known if one.host == name] for name in names}
         return {
             address: name
             for name, found in zip(names, looked, strict=True)
             for address in (before[name] if found is None else found)
         }
+
+    async def _addresses(self, host: str) -> frozenset[str] | None:
+        """None when no name server answered in time."""
+        try:
+            async with asyncio.timeout(LOOKUP_SECONDS):
+                return frozenset(await self._names.find(host))
+        except socket.gaierror as error:
+            return frozenset() if error.errno in GONE else None
+        except OSError:  # TimeoutError is one
+            return None
+
+    async def _name(self, address: str, network: str) -> str:
+        try:
+            async with asyncio.timeout(LOOKUP_SECONDS):
+                return (await self._names.name_of(address)).removesuffix(f".{network}")
+        except OSError:  # as above
+            return ""
 
 
 def _questions(wanted: Wanted, service: WantedService) -> dict[str, tuple[str, ...]]:
@@ -89,43 +107,3 @@ def _questions(wanted: Wanted, service: WantedService) -> dict[str, tuple[str, .
 
 def _shared_host(wanted: Wanted, service: WantedService) -> str:
     return service_name(service.shared, wanted.project)
-
-
-class Lookups:
-    """One question at a time for each name. Each holds one of the few threads that ask for names, and a name that no
-    container has may be asked for outside, where no name server answers for long: asked again and again it would hold
-    all of them, and no other replica would be found.
-    """
-
-    def __init__(self) -> None:
-        self._open: dict[str, asyncio.Task[frozenset[str] | None]] = {}
-
-    async def addresses(self, host: str) -> frozenset[str] | None:
-        """None when no name server answered in time."""
-        task = self._open.get(host)
-        if task is None:
-            task = self._open[host] = asyncio.get_running_loop().create_task(_addresses(host))
-            task.add_done_callback(lambda _: self._open.pop(host))
-        done, _ = await asyncio.wait([task], timeout=LOOKUP_SECONDS)
-        return task.result() if done else None
-
-
-async def _addresses(host: str) -> frozenset[str] | None:
-    """None when no name server answered."""
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, PORT, type=socket.SOCK_STREAM)
-    except socket.gaierror as error:
-        return frozenset() if error.errno in GONE else None
-    except OSError:
-        return None
-    return frozenset(str(one[4][0]) for one in found)
-
-
-async def _name(address: str, network: str) -> str:
-    loop = asyncio.get_running_loop()
-    try:
-        async with asyncio.timeout(LOOKUP_SECONDS):
-            name, _ = await loop.getnameinfo((address, PORT), socket.NI_NAMEREQD)
-    except (OSError, TimeoutError):
-        return ""
-    return name.removesuffix(f".{network}")

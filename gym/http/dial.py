@@ -6,11 +6,12 @@ import asyncio
 import ssl
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from gym.http.deadlines import Deadlines
+from gym.http.names import NameLookups
 from gym.http.peer_health import Peer
 
 P = TypeVar("P", bound=asyncio.Protocol)
@@ -37,9 +38,24 @@ class Dial(Protocol):
 
 
 class TcpDial:
+    def __init__(self) -> None:
+        self._names = NameLookups()
+
     async def open(self, make: Callable[[], P], address: Endpoint) -> tuple[Any, P]:
-        loop, context = asyncio.get_running_loop(), _tls() if address.tls else None
-        return await loop.create_connection(make, address.host, address.port, ssl=context)
+        connect = partial(
+            asyncio.get_running_loop().create_connection,
+            ssl=_tls() if address.tls else None,
+            server_hostname=address.host if address.tls else None,
+        )
+        *others, last = await self._names.find(address.host)
+        for host in others:
+            try:
+                return await connect(make, host, address.port)
+            except ssl.SSLError:  # another address would say the same
+                raise
+            except OSError:
+                continue
+        return await connect(make, last, address.port)
 
     def name(self, address: Endpoint) -> str:
         return f"{address.host}:{address.port}"

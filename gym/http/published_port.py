@@ -38,6 +38,7 @@ class PublishedPortDial(TcpDial):
         self, connections: int, *, proc: Path = Path("/proc"), owner: int = 0, probe_seconds: float = PROBE_SECONDS
     ) -> None:
         """`owner`: a proxy of another user's engine forwards into a network that is not this machine's."""
+        super().__init__()
         self._has_few = connections <= FEW
         self._proc = proc
         self._owner = owner

@@ -13,7 +13,6 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, to_json
 
-from gym.wire.expected import expected_at
 from gym.wire.failures import KINDS, FailureKind, RolloutError
 
 FINDINGS = 50  # of one body that are shown
@@ -57,7 +56,11 @@ def validation_message(error: ValidationError, model: type[BaseModel] | None = N
 
 def _finding(one: ErrorDetails, model: type[BaseModel] | None) -> str:
     place = ".".join(str(part) for part in one["loc"]) or "body"
-    expected = expected_at(model, one["loc"]) if model is not None and one["type"] == "missing" else ""
+    if model is None or one["type"] != "missing":
+        return f"{place}: {one['msg']}"
+    from gym.wire.expected import expected_at  # noqa: PLC0415 (when something is missing)
+
+    expected = expected_at(model, one["loc"])
     return f"{place}: {one['msg']}" + (f" (expected: {expected})" if expected else "")
 
 

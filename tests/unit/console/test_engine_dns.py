@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
+import socket
+import threading
 from collections import Counter
 
 import pytest
 
 from gym.console import engine_dns
 from gym.console.engine_dns import ContainerAddress, ContainerNames
+from gym.http import names as name_lookups
 from gym.render.wanted_stack import wanted_of
 from gym.wire.stack_names import shared_port
 from gym.wire.wanted import Wanted, WantedRouter, WantedService
@@ -39,14 +41,13 @@ async def test_where_addresses_are_called_after_tasks_each_replica_is_asked_for_
     names = {"mcqa": {"10.0.1.2", "10.0.1.3"}, "p-mcqa-1": {"10.0.1.2"}, "p-mcqa-2": {"10.0.1.3"}}
     silent = False
 
-    async def addresses(host: str) -> frozenset[str] | None:
-        return None if silent else frozenset(names.get(host, ()))
+    def addresses(host: str) -> set[str]:
+        if silent:
+            raise socket.gaierror(socket.EAI_AGAIN, "no name server answers")
+        return names.get(host, set())
 
-    async def name(address: str, network: str) -> str:
-        return f"p_mcqa-1.1.task.{network}"
-
-    monkeypatch.setattr(engine_dns, "_addresses", addresses)
-    monkeypatch.setattr(engine_dns, "_name", name)
+    monkeypatch.setattr(name_lookups, "_addresses", addresses)
+    monkeypatch.setattr(name_lookups, "_name", lambda _: f"p_mcqa-1.1.task.{WANTED.network}")
     found = ContainerNames()
     both = (ContainerAddress("p-mcqa-1", "10.0.1.2"), ContainerAddress("p-mcqa-2", "10.0.1.3"))
     assert await found.find(WANTED) == {"mcqa": both}
@@ -61,16 +62,16 @@ async def test_a_name_of_which_nothing_is_heard_is_asked_for_once_and_costs_no_o
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     names = {"mcqa": {"10.0.1.2", "10.0.1.3"}, "p-mcqa-1": {"10.0.1.2"}, "p-mcqa-2": {"10.0.1.3"}}
-    heard, asked = asyncio.Event(), Counter[str]()
+    heard, asked = threading.Event(), Counter[str]()
     silent: set[str] = set()
 
-    async def addresses(host: str) -> frozenset[str]:
+    def addresses(host: str) -> set[str]:
         asked[host] += 1
         if host in silent:
-            await heard.wait()
-        return frozenset(names.get(host, ()))
+            heard.wait()
+        return names.get(host, set())
 
-    monkeypatch.setattr(engine_dns, "_addresses", addresses)
+    monkeypatch.setattr(name_lookups, "_addresses", addresses)
     monkeypatch.setattr(engine_dns, "LOOKUP_SECONDS", 0.02)
     found = ContainerNames()
     both = (ContainerAddress("p-mcqa-1", "10.0.1.2"), ContainerAddress("p-mcqa-2", "10.0.1.3"))
@@ -94,16 +95,14 @@ async def test_a_container_that_instances_share_is_asked_for_once_and_has_a_port
     asked: list[str] = []
     names = {"simple-agent-shared": {"10.0.1.7"}, "mcqa-simple-agent": {"10.0.1.8"}}
 
-    async def addresses(host: str) -> frozenset[str]:
+    by_address = {"10.0.1.7": "p-simple-agent-shared-1", "10.0.1.8": "p-mcqa-simple-agent-1"}
+
+    def addresses(host: str) -> set[str]:
         asked.append(host)
-        return frozenset(names.get(host, ()))
+        return names.get(host, set())
 
-    async def name(address: str, network: str) -> str:
-        by_address = {"10.0.1.7": "p-simple-agent-shared-1", "10.0.1.8": "p-mcqa-simple-agent-1"}
-        return by_address[address]
-
-    monkeypatch.setattr(engine_dns, "_addresses", addresses)
-    monkeypatch.setattr(engine_dns, "_name", name)
+    monkeypatch.setattr(name_lookups, "_addresses", addresses)
+    monkeypatch.setattr(name_lookups, "_name", by_address.__getitem__)
     wanted = wanted_of(shared_plan(mcqa_simple_agent=2), "p", "http://r:1")
     found = await ContainerNames().find(wanted)
     shared = {
