@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
+
+import httpx
 
 from gym.wire.discovery import Discovery
 from gym.wire.route_files import read_discovery
@@ -36,8 +36,11 @@ class RecoveryWatch:
 
     def __init__(self, discovery: Path, router: str, token: str = "") -> None:
         self._path = discovery
-        self._router = urlsplit(router)
-        self._token = token
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        new_each_time = httpx.Limits(max_keepalive_connections=0)  # as a caller that was not there before
+        self._http = httpx.Client(
+            base_url=router, headers=headers, timeout=PROBE_SECONDS, limits=new_each_time, trust_env=False
+        )
         self.before = self._healthy()
 
     @contextmanager
@@ -83,20 +86,13 @@ class RecoveryWatch:
         return {name: sum(one.healthy for one in view.replicas) for name, view in found.instances.items()}
 
     def _answers(self, instance: str) -> bool:
-        """Whatever the server itself says: one of another make may have no /healthz.
-
-        Each look has a connection of its own, for which httpx would make a TLS context.
-        """
-        connection = http.client.HTTPConnection(self._router.hostname or "", self._router.port, timeout=PROBE_SECONDS)
-        headers = {"authorization": f"Bearer {self._token}"} if self._token else {}
+        """Whatever the server itself says: one of another make may have no /healthz."""
         try:
-            connection.request("GET", f"/s/{instance}/healthz", headers=headers)
-            reply = connection.getresponse()
-            return reply.status not in GATEWAY and not (reply.status == 404 and reply.read(64).startswith(NO_ROUTE))
-        except (OSError, http.client.HTTPException):
+            reply = self._http.get(f"/s/{instance}/healthz")
+        except httpx.HTTPError:
             return False
-        finally:
-            connection.close()
+        no_route = reply.status_code == httpx.codes.NOT_FOUND and reply.content.startswith(NO_ROUTE)
+        return not no_route and reply.status_code not in GATEWAY
 
 
 class Outage:
