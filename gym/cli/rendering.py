@@ -7,8 +7,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final, Literal
 
+from gym.cli.stack_session import make_runtime
 from gym.plan import Plan, plan_to_text
-from gym.render.override_changes import check_override, override_changes
+from gym.render.override_changes import override_changes
 from gym.render.override_file import adapt_override
 from gym.render.render_request import RenderRequest
 from gym.render.routes import router_text
@@ -27,30 +28,30 @@ ENGINE_TEXTS: Final[Mapping[str, str]] = {
 }  # module:function, which is given a RenderRequest and returns Texts
 
 
-def engine_texts(target: str, request: RenderRequest) -> Texts:
+def engine_texts(target: Target, request: RenderRequest, home: Path) -> Texts:
+    """Of the plan as that engine's runtime prepares it; the functions of the others prepare it themselves."""
     module, _, function = ENGINE_TEXTS[target].partition(":")
+    if target == "ray" or target == "slurm":
+        prepared = make_runtime(target).prepare(home, request.plan, request.secrets)
+        request = request._replace(plan=prepared.plan)
     texts: Texts = getattr(import_module(module), function)(request)
     return texts
 
 
-def render_plan(
+def plan_text(plan: Plan, home: Path, overrides: tuple[Path, ...]) -> str:
+    """A plan as its runtime prepared it, and what `overrides`, Compose files of the user's own, change in words."""
+    said = override_changes((), tuple(read_overrides(overrides)), plan, project_name(plan.stack, home.resolve()))
+    return plan_to_text(plan) + "".join(f"\n{one.service}  {one.why}" for one in said) + "\n" * bool(said)
+
+
+def compose_texts(
     plan: Plan, target: Target, *, secrets: Mapping[str, str], home: Path, overrides: tuple[Path, ...] = ()
 ) -> str:
-    """The texts of a stack of containers, as `gym up --runtime compose` writes them. `overrides` are of the user's own:
-    what they say in words, or as Compose reads them."""
+    """The texts of a stack of containers, as `gym up --runtime compose` writes them, and `overrides` as Compose
+    reads them."""
     if target == "traefik":
         return _traefik(ComposeRuntime(overrides).prepare(home, plan, secrets).plan, Layout(home.resolve()))
-    if target == "compose":
-        return _compose(plan, secrets, home.resolve(), overrides)
-    return f"{plan_to_text(plan)}{_in_words(plan, home.resolve(), overrides)}"
-
-
-def _in_words(plan: Plan, home: Path, overrides: tuple[Path, ...]) -> str:
-    texts = dict(zip(map(str, overrides), read_overrides(overrides), strict=True))
-    project = project_name(plan.stack, home)
-    check_override(texts, plan, project)
-    said = override_changes((), tuple(texts.values()), plan, project)
-    return "".join(f"\n{one.service}  {one.why}" for one in said) + "\n" * bool(said)
+    return _compose(plan, secrets, home.resolve(), overrides)
 
 
 def _traefik(plan: Plan, layout: Layout) -> str:

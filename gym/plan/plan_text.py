@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gym.plan.model import Change, Plan, SandboxPlan, Service, Sidecar
+from gym.plan.shared_processes import container_slug
 from gym.wire.server_types import KINDS
 
 MARKS = {"create": "+", "replace": "~", "scale": "*", "keep": " ", "remove": "-"}
@@ -73,7 +74,7 @@ def _how_it_runs(service: Service) -> str:
         f"{facts.cpus:g} cpus" if facts.cpus else "",
         facts.memory or "",
         f"gpus {facts.gpus}" if facts.gpus else "",
-        "may share its process" if facts.share else "",
+        f"in {container_slug(service.process)}" if service.process else "may share its process" if facts.share else "",
         f"on {', '.join(f'{key}={value}' for key, value in facts.placement.items())}" if facts.placement else "",
     ]
     return ", ".join([how, *filter(None, limits)])

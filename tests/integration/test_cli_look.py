@@ -130,6 +130,13 @@ def test_a_plan_is_rendered_for_each_target_without_secrets(target: str, wanted:
         assert all(isinstance(document, dict) for document in yaml.safe_load_all(done.stdout))
 
 
+def test_the_plan_of_a_job_is_the_one_that_the_job_runs(tmp_path: Path) -> None:
+    done = gym("render", "math_with_code", "--model", "scripted", "--target", "slurm", cwd=tmp_path)
+    assert "\nrouter http://0.0.0.0:11000, asks for a token\n" in done.stdout, done.stderr
+    assert "provider auto" not in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
 def test_doctor_checks_the_machine_and_says_what_fixes_it(tmp_path: Path) -> None:
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

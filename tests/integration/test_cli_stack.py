@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from gym.plan import plan_to_text
 from gym.runtime.local.home import Home
 from gym.runtime.local.pid_file import read_record
+from gym.runtime.local.starting import read_plan
 from tests.support.cli import GYM, Terminal, environment, gym
 from tests.support.stacks import until
 
@@ -100,6 +102,10 @@ def test_render_tells_how_a_plan_differs_from_what_runs(folder: Path) -> None:
     assert gym(*UP, cwd=folder).returncode == 0
     same = gym("render", "mcqa", "--model", "scripted", "--diff", cwd=folder)
     assert same.stdout.strip() == "nothing to change"
+    ran = read_plan(Home(folder / ".gym" / "gym"))
+    assert ran is not None
+    plan = gym("render", "mcqa", "--model", "scripted", cwd=folder, env={"DOCKER_HOST": "unix:///nowhere"}).stdout
+    assert plan.splitlines()[2:] == plan_to_text(ran).splitlines()[2:], "all but the port, which was free"
     words = ("simple_weather", "mcqa", "--model", "scripted", "--replicas", "mcqa=2", f"{LATENCY}=0.2")
     other = gym("render", *words, "--diff", cwd=folder).stdout
     assert "create   simple_weather " in other

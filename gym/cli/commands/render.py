@@ -27,9 +27,9 @@ from gym.cli.planning import plan_stack
 from gym.cli.profile_files import compose_file, write_for_containers
 from gym.cli.profiles import Profile
 from gym.cli.relative_paths import relative
-from gym.cli.rendering import ENGINE_TEXTS, Target, engine_texts, render_plan
+from gym.cli.rendering import ENGINE_TEXTS, Target, Texts, compose_texts, engine_texts, plan_text
 from gym.cli.stack_request import load_named
-from gym.cli.stack_session import StackSession, find_home, home_here, make_runtime
+from gym.cli.stack_session import StackSession, choose_runtime, find_home, home_here, make_runtime
 from gym.config import collect_secrets
 from gym.errors import InfraError, UserError
 from gym.files import write_atomically
@@ -75,7 +75,7 @@ def command(
     for notice in tell_unshared(plan, target) if target in ENGINE_TEXTS else ():
         console.note(notice)
     if target in ENGINE_TEXTS:
-        return _write_for_engine(output, target, RenderRequest(plan, secrets, registry))
+        return _write_for_engine(output, engine_texts(target, RenderRequest(plan, secrets, registry), home_here(stack)))
     if differ:
         home, runtime = _session(stack, over)
         console.show_raw(changes_to_text(runtime.changes(home, runtime.prepare(home, plan, secrets))))
@@ -85,7 +85,19 @@ def command(
         if profile:
             write_for_containers(output, plan)
         return _write(output, plan, secrets, (compose_file(output), *over) if profile else over)
-    console.show_raw(render_plan(plan, target, secrets=secrets, home=home_here(stack), overrides=over))
+    if target == "plan":
+        return _show_plan(plan, secrets, home_here(stack), over)
+    console.show_raw(compose_texts(plan, target, secrets=secrets, home=home_here(stack), overrides=over))
+    return 0
+
+
+def _show_plan(plan: Plan, secrets: Mapping[str, str], home: Path, overrides: tuple[Path, ...]) -> int:
+    """As `gym up` with the same words runs it here."""
+    runtime, why = choose_runtime("compose" if overrides else None)
+    prepared = make_runtime(runtime, overrides).prepare(home, plan, secrets)
+    for line in (why, *prepared.notices):
+        console.note(line)
+    console.show_raw(plan_text(prepared.plan, home, overrides))
     return 0
 
 
@@ -94,8 +106,7 @@ def _session(stack: str, overrides: tuple[Path, ...]) -> StackSession:
     return StackSession(home, make_runtime(runtime, overrides))
 
 
-def _write_for_engine(folder: Path | None, target: Target, request: RenderRequest) -> int:
-    texts = engine_texts(target, request)
+def _write_for_engine(folder: Path | None, texts: Texts) -> int:
     if folder is None:
         console.show_raw("".join(f"# {path}\n{text}" for path, text in texts.items()))
         return 0

@@ -16,7 +16,7 @@ from gym.errors import InfraError, NotUp, UserError
 from gym.plan import diff
 from gym.plan.model import Change, Observed, Plan, RouterPlan
 from gym.plan.plan_diff import router_change
-from gym.plan.shared_processes import running_processes, share_processes, tell_shared
+from gym.plan.shared_processes import running_processes
 from gym.render.override_changes import check_override, named_instances, override_changes, with_stale
 from gym.runtime.compose.catalog_copies import write_catalog, writing_catalog
 from gym.runtime.compose.choice import check_instances, choose, choose_running
@@ -40,7 +40,7 @@ from gym.runtime.compose.layout import (
     write_stack,
 )
 from gym.runtime.compose.making import data_roots, make_images
-from gym.runtime.compose.prepare import prepare, token_secret
+from gym.runtime.compose.prepare import SharingFacts, prepare, token_secret
 from gym.runtime.compose.reload import refuse_synced, reload_synced, switched
 from gym.runtime.compose.secrets import secret_names
 from gym.runtime.compose.server_builds import push_images
@@ -104,11 +104,10 @@ class ComposeRuntime:
         texts = dict(zip(self.overrides, override_texts(self.overrides), strict=True))
         project, layout = project_name(plan.stack, home.resolve()), Layout(home.resolve())
         apart = named_instances(texts.values(), plan, project)
-        plan = share_processes(plan, secrets, apart, _running_processes(layout))
-        check_override(texts, plan, project)
-        facts = read_host_facts(plan, layout.build, self.cache)
+        sharing = SharingFacts(apart=frozenset(apart), running=_running_processes(layout))
+        facts = read_host_facts(plan, layout.build, self.cache, sharing)
         prepared = prepare(plan, {**secrets, labels.ENV_TOKEN: _given_token(secrets)}, facts)
-        prepared = prepared.model_copy(update={"notices": (*prepared.notices, *tell_shared(plan, "container"))})
+        check_override(texts, prepared.plan, project)
         return prepared.model_copy(update={"live": find_synced(plan, facts.sources)}) if self.live else prepared
 
     def changes(self, home: Path, prepared: Prepared) -> tuple[Change, ...]:

@@ -12,18 +12,19 @@ from gym.errors import InfraError
 from gym.plan.model import Plan
 from gym.render.host_urls import find_host_urls
 from gym.runtime.compose.image_sources import read_image_sources
-from gym.runtime.compose.prepare import HostFacts, port_of
+from gym.runtime.compose.prepare import HostFacts, SharingFacts, port_of
 
 PROBE_SECONDS: Final = 0.5
 
 
-def read_host_facts(plan: Plan, build: Path, cache: Path) -> HostFacts:
+def read_host_facts(plan: Plan, build: Path, cache: Path, sharing: SharingFacts | None = None) -> HostFacts:
     """An engine is asked only where the plan has a URL of this machine; without an engine the rest is known."""
     sources = read_image_sources(plan, build, cache)
     ports = {port_of(one.url) for one in find_host_urls(plan)} - {0}
     gateway = _gateway() if ports else ""
     return HostFacts(
         sources=sources,
+        sharing=sharing,
         gateway=gateway,
         loopback_only=frozenset(one for one in ports if gateway and _is_loopback_only(one, gateway)),
     )

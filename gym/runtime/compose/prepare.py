@@ -6,11 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
+from pydantic import Field
+
 from gym import labels
 from gym.config import redact_text
 from gym.errors import UserError
 from gym.plan.model import Plan, RouterPlan, Value
 from gym.plan.plan_sidecars import reach_in_secrets, reach_sidecars
+from gym.plan.shared_processes import share_processes, tell_shared
 from gym.render.compose_sidecars import address_in_container
 from gym.render.host_urls import HostUrl, find_host_urls, reach_host, rewrite_urls
 from gym.runtime.compose.image_sources import ImageSources
@@ -22,17 +25,28 @@ from gym.wire.stack_names import TOKEN
 PORTS: Final = {"http": 80, "https": 443}
 
 
+class SharingFacts(Value):
+    """What decides which instances share a container: see `share_processes`."""
+
+    apart: frozenset[str] = frozenset()
+    running: dict[str, str] = Field(default_factory=dict)
+
+
 class HostFacts(Value):
     """What the plan does not say about this machine."""
 
     sources: ImageSources
+    sharing: SharingFacts | None = None  # None: each instance has its own container
     gateway: str = ""  # this machine's address as containers see it; "" where no engine says it
     loopback_only: frozenset[int] = frozenset()  # ports that 127.0.0.1 answers on and the gateway refuses
 
 
 def prepare(plan: Plan, secrets: Mapping[str, str], facts: HostFacts) -> Prepared:
-    """Sandboxes by the engine, URLs of this machine as containers reach them, secrets by name, images by content."""
+    """Shared containers, sandboxes by the engine, URLs of this machine as containers reach them, secrets by name,
+    images by content."""
     _check_sidecars(plan)
+    if facts.sharing is not None:
+        plan = share_processes(plan, secrets, facts.sharing.apart, facts.sharing.running)
     rewritten = reach_sidecars(reach_host(_choose_docker(plan)), address_in_container)
     by_path = {path: rewrite_urls(value) for path, value in secrets.items() if path != labels.ENV_TOKEN}
     by_path = reach_in_secrets(plan, by_path, address_in_container)
@@ -41,7 +55,11 @@ def prepare(plan: Plan, secrets: Mapping[str, str], facts: HostFacts) -> Prepare
         plan=named,
         secrets=values | token_secret(plan.router, secrets.get(labels.ENV_TOKEN, "")),
         images=plan_images(named, facts.sources),
-        notices=(*(["sandboxes: docker"] if plan.sandbox else []), *_host_notices(find_host_urls(plan), facts)),
+        notices=(
+            *(["sandboxes: docker"] if plan.sandbox else []),
+            *_host_notices(find_host_urls(plan), facts),
+            *tell_shared(plan, "container"),
+        ),
     )
 
 

@@ -18,9 +18,10 @@ import yaml
 from gym import labels
 from gym.config.model import ContainerFacts, SidecarSpec
 from gym.errors import UserError
-from gym.plan import Plan, RouterPlan, SandboxPlan, Sidecar
+from gym.plan import Plan, RouterPlan, SandboxPlan, Sidecar, plan_to_text
 from gym.runtime.compose.image_sources import read_image_sources
-from gym.runtime.compose.prepare import HostFacts, prepare
+from gym.runtime.compose.layout import Layout
+from gym.runtime.compose.prepare import HostFacts, SharingFacts, prepare
 from gym.runtime.compose.stack_lock import Lock, Locked
 from gym.runtime.protocol import Prepared
 from gym.wire.sandbox import Grant
@@ -29,6 +30,7 @@ from tests.support.compose_plans import plan_of, service, write_folder
 from tests.support.docker import write_server
 from tests.support.stub_docker import stub_docker
 
+ROUTER_PORT = re.compile(r"(?<=^router http://127\.0\.0\.1:)\d+", re.MULTILINE)
 URL = "http://ada:hunter2@localhost:8000/v1"
 SANDBOX = SandboxPlan(grants={"mcqa": Grant()})
 
@@ -84,6 +86,18 @@ def test_the_same_plan_secrets_and_facts_give_the_same_and_nothing_else_is_asked
         second = prepare(plan, SECRETS, facts)
     assert second == first
     assert plan == before
+
+
+def test_instances_that_are_alike_share_a_container_where_a_runtime_lets_them(tmp_path: Path) -> None:
+    alike = {"directory": write_folder(tmp_path), "implementation": "alike", "container": ContainerFacts(share=True)}
+    plan = plan_of(*(service(name, **alike) for name in ("one", "two", "three")))
+    apart = prepare(plan, {}, facts_for(plan, tmp_path))
+    assert {one.process for one in apart.plan.services} == {""}
+    facts = facts_for(plan, tmp_path, sharing=SharingFacts(apart=frozenset(["three"])))
+    shared = prepare(plan, {}, facts)
+    first, second, third = (one.process for one in shared.plan.services)
+    assert (first, first == second, third) == ("alike.shared", True, "")
+    assert any(line.startswith("share: ") for line in shared.notices)
 
 
 def test_each_change_of_the_plan_is_made(plan: Plan, tmp_path: Path) -> None:
@@ -210,6 +224,10 @@ def test_what_render_prints_is_what_up_gives_to_compose(
     assert PUBLISHED.sub("PORT", rendered.stdout) == PUBLISHED.sub("PORT", started)
     assert len(PUBLISHED.findall(started)) == 1
     assert "sk-canary" not in started
+    ran = Layout(tmp_path / ".gym" / "gym").read_plan()
+    assert ran is not None
+    plan = gym("render", *words, cwd=tmp_path, env=docker_environ).stdout
+    assert ROUTER_PORT.sub("", plan) == ROUTER_PORT.sub("", plan_to_text(ran))
     router = gym("render", *words, "--target", "traefik", cwd=tmp_path, env=docker_environ).stdout
     written = (tmp_path / ".gym" / "gym" / "traefik" / "static.yml").read_text()
     assert router.startswith(f"# static.yml\n{written}---\n# dynamic/stack.yml\n")
