@@ -16,26 +16,26 @@ class EditError(Exception):
     """What the model is to read instead of a result."""
 
 
-async def view(box: Sandbox, path: str, lines: list[int] | None, max_length: int) -> str:
+async def view(sandbox: Sandbox, path: str, lines: list[int] | None, max_length: int) -> str:
     """A file with line numbers, or what a folder holds, two levels deep."""
     try:
-        info = await box.stat(path)
+        info = await sandbox.stat(path)
         if info.kind == "dir":
-            found = await box.exec(["find", path, "-maxdepth", "2", "-not", "-path", "*/.*"], max_output=max_length)
+            found = await sandbox.exec(["find", path, "-maxdepth", "2", "-not", "-path", "*/.*"], max_output=max_length)
             return "\n".join(sorted(found.stdout.text.splitlines())) or f"{path} is empty"
     except FileProblem as problem:
         raise EditError(explain(problem, path)) from None
-    return cut(number_lines(await read(box, path), lines), max_length)
+    return cut(number_lines(await read(sandbox, path), lines), max_length)
 
 
-async def create(box: Sandbox, path: str, text: str) -> str:
-    await write(box, path, text)
+async def create(sandbox: Sandbox, path: str, text: str) -> str:
+    await write(sandbox, path, text)
     return f"{path} is written, {len(text.splitlines())} lines."
 
 
-async def replace(box: Sandbox, path: str, old: str, new: str) -> str:
+async def replace(sandbox: Sandbox, path: str, old: str, new: str) -> str:
     """`old` has to be there exactly once."""
-    before = await read(box, path)
+    before = await read(sandbox, path)
     if not old:
         raise EditError("old_str is empty: give the text to be replaced.")
     count = before.count(old)
@@ -44,34 +44,35 @@ async def replace(box: Sandbox, path: str, old: str, new: str) -> str:
         raise EditError(f"old_str is {count} times in {path}; it has to be there once. {hint}")
     start = before.index(old)
     after = before[:start] + new + before[start + len(old) :]
-    await write(box, path, after)
+    await write(sandbox, path, after)
     line = before.count("\n", 0, start) + 1
     return _around(after, path, line, line + new.count("\n"))
 
 
-async def insert(box: Sandbox, path: str, line: int, text: str) -> str:
+async def insert(sandbox: Sandbox, path: str, line: int, text: str) -> str:
     """After that line; 0 is the beginning."""
-    before = (await read(box, path)).splitlines(keepends=True)
+    before = (await read(sandbox, path)).splitlines(keepends=True)
     if not 0 <= line <= len(before):
         raise EditError(f"insert_line is {line}; {path} has {len(before)} lines.")
     if line and not before[line - 1].endswith("\n"):
         before[line - 1] += "\n"
     new = text if text.endswith("\n") else text + "\n"
     after = "".join([*before[:line], new, *before[line:]])
-    await write(box, path, after)
+    await write(sandbox, path, after)
     return _around(after, path, line + 1, line + new.count("\n"))
 
 
-async def read(box: Sandbox, path: str) -> str:
+async def read(sandbox: Sandbox, path: str) -> str:
     try:
-        info = await box.stat(path)
+        info = await sandbox.stat(path)
         if info.kind == "dir":
             raise EditError(f"{path} is a folder.")
         if info.kind == "other":
             raise EditError(f"{path} is not a regular file: use the shell.")
         if info.size > MAX_BYTES:
             raise EditError(f"{path} is {info.size} bytes, more than {MAX_BYTES}: use the shell.")
-        data = await box.get(path, max_bytes=MAX_BYTES)  # what it is may have changed since, or be a link's or /proc's
+        # What it is may have changed since, or be a link's or /proc's.
+        data = await sandbox.get(path, max_bytes=MAX_BYTES)
     except FileProblem as problem:
         raise EditError(explain(problem, path)) from None
     try:
@@ -80,10 +81,10 @@ async def read(box: Sandbox, path: str) -> str:
         raise EditError(f"{path} is not text in UTF-8: use the shell.") from None
 
 
-async def write(box: Sandbox, path: str, text: str) -> None:
+async def write(sandbox: Sandbox, path: str, text: str) -> None:
     try:
-        await box.make_dir(posixpath.dirname(path) or "/")
-        await box.put(path, text.encode("utf-8", "surrogatepass"))
+        await sandbox.make_dir(posixpath.dirname(path) or "/")
+        await sandbox.put(path, text.encode("utf-8", "surrogatepass"))
     except FileProblem as problem:
         raise EditError(explain(problem, path)) from None
 

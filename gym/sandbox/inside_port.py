@@ -112,7 +112,7 @@ class InsidePort:
         log.info("sandbox %s: no port any more: its relay ended %d times", self._sandbox.id, RESTARTS)
 
     async def _run(self, listening: asyncio.Future[None]) -> RolloutError | None:
-        """Until the relay ends; the error of the line to it, and none where something inside ended it."""
+        """Until the relay ends; the error of the connection to it, or None where something inside ended it."""
         argv = relay_argv(self.address, (("tcp", PORT),))
         try:
             pipe = await Pipe.open(self._sandboxes, self._sandbox.route_id, f"exec {shlex.join(argv)}")

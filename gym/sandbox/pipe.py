@@ -1,4 +1,4 @@
-"""The open line to a command's stdin and stdout in a sandbox: bytes both ways as they come, over one connection."""
+"""The open connection to a command's stdin and stdout in a sandbox: bytes both ways as they come."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Pipe:
     """Closing it ends the command."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: OpenConnection, health: PeerHealth
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: OpenConnection, health: PeerHealth
     ) -> None:
-        self._line = line
+        self._connection = connection
         self._health = health
         self._reader = reader
         self._writer = writer
@@ -56,9 +56,9 @@ class Pipe:
                 raise ConnectionError("the broker's handshake does not match ours")
         except (OSError, TimeoutError) as error:
             raise RolloutError("sandbox", f"sandbox broker: {error}", server="sandbox") from None
-        line = OpenConnection(address.peer, reader, writer)
-        sandboxes.health.watch(line)
-        return cls(reader, writer, line, sandboxes.health)
+        connection = OpenConnection(address.peer, reader, writer)
+        sandboxes.health.watch(connection)
+        return cls(reader, writer, connection, sandboxes.health)
 
     async def write(self, data: bytes) -> None:
         try:
@@ -66,7 +66,7 @@ class Pipe:
                 self._writer.write(encode(BINARY, data[at : at + PIECE], masked=True))
                 await self._writer.drain()
         except OSError as error:
-            raise RolloutError("sandbox", f"the line into a sandbox broke: {error}", server="sandbox") from None
+            raise RolloutError("sandbox", f"the connection to a sandbox broke: {error}", server="sandbox") from None
 
     async def read(self) -> bytes:
         """What comes next; `PipeEnded` when the command has ended."""
@@ -76,14 +76,14 @@ class Pipe:
             try:
                 data = await self._reader.read(PIECE)
             except OSError as error:
-                raise RolloutError("sandbox", f"the line into a sandbox broke: {error}", server="sandbox") from None
+                raise RolloutError("sandbox", f"the connection to a sandbox broke: {error}", server="sandbox") from None
             if not data:
-                raise RolloutError("sandbox", "the line into a sandbox broke", server="sandbox")
+                raise RolloutError("sandbox", "the connection to a sandbox broke", server="sandbox")
             self._take(data)
         return self._waiting.popleft()
 
     def close(self) -> None:
-        self._health.leave(self._line, vanished=False)
+        self._health.leave(self._connection, vanished=False)
         self._writer.transport.abort()
 
     def _take(self, data: bytes) -> None:
@@ -96,12 +96,12 @@ class Pipe:
                 elif message.kind in (TEXT, CLOSE) and self._ended is None:
                     self._ended = how_ended(message)
         except BadFrame as error:
-            raise RolloutError("sandbox", f"the line into a sandbox broke: {error}", server="sandbox") from None
+            raise RolloutError("sandbox", f"the connection to a sandbox broke: {error}", server="sandbox") from None
 
 
 def how_ended(message: Message) -> Exception:
     if message.kind == CLOSE:
-        return RolloutError("sandbox", "the broker closed the line into a sandbox", server="sandbox")
+        return RolloutError("sandbox", "the broker closed the connection to a sandbox", server="sandbox")
     fields = orjson.loads(message.data)
     if "result" not in fields:
         return failure(500, message.data)

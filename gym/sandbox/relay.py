@@ -13,8 +13,8 @@ from typing import Final, NamedTuple, Protocol
 from gym.wire.failures import RolloutError
 
 HELPER: Final = "/.gym/helper"
-HEAD: Final = struct.Struct("<BII")  # type, line, length
-WINDOW: Final = 131072  # bytes of one line that may be under way each way
+HEAD: Final = struct.Struct("<BII")  # type, connection, length
+WINDOW: Final = 131072  # bytes of one connection that may be under way each way
 MAX_CONNECTIONS: Final = 64
 MAX_FRAME: Final = 65536
 MAX_WAITING: Final = MAX_CONNECTIONS * WINDOW + (1 << 20)  # for a relay that reads nothing

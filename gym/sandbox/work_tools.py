@@ -36,7 +36,7 @@ class WorkConfig(ResourcesConfig):
 class WorkPlace:
     """A session's sandbox, and where in it the agent works ("": where the image says)."""
 
-    box: Sandbox
+    sandbox: Sandbox
     folder: str = ""
     shell: Shell | None = None
     jobs: list[SandboxJob] = field(default_factory=list)
@@ -75,12 +75,12 @@ class WorkServer(ResourcesServer[P]):
             return {"output": NO_TIME, "returncode": -1, "exception_info": ""}
         seconds = self._seconds(state, timeout)
         try:
-            shell = await find_shell(state.box)
+            shell = await find_shell(state.sandbox)
             script = f"{self.activate}{command}" if shell.endswith("bash") else command
             # One stream, in the order in which things were written.
             argv = ["sh", "-c", 'exec "$0" -c "$1" 2>&1', shell, script]
             where = cwd or state.folder or None
-            result = await state.box.exec(argv, cwd=where, timeout=seconds, max_output=self.config.max_output * 16)
+            result = await state.sandbox.exec(argv, cwd=where, timeout=seconds, max_output=self.config.max_output * 16)
         except RolloutError as error:
             return {"output": message_to_model(error), "returncode": -1, "exception_info": ""}
         state.seconds_left -= result.seconds
@@ -96,9 +96,9 @@ class WorkServer(ResourcesServer[P]):
         if state.seconds_left <= 0:
             return NO_TIME
         try:
-            shell = await find_shell(state.box)
+            shell = await find_shell(state.sandbox)
             argv = [shell, "-c", f"{self.activate}exec 2>&1\n{command}"]  # one stream, in the order of writing
-            job = await state.box.start_job(
+            job = await state.sandbox.start_job(
                 argv,
                 cwd=state.folder or None,
                 timeout=min(JOB_SECONDS, state.seconds_left),
@@ -129,7 +129,7 @@ class WorkServer(ResourcesServer[P]):
     async def view(self, state: P, path: str, view_range: list[int] | None = None) -> str:
         """Show a file with line numbers, or a folder two levels deep. view_range is [first, last]; last may be -1."""
         try:
-            return await editing.view(state.box, path_in(state, path), view_range, self.config.max_output)
+            return await editing.view(state.sandbox, path_in(state, path), view_range, self.config.max_output)
         except editing.EditError as problem:
             return f"Error: {problem}"
         except RolloutError as error:
@@ -147,15 +147,15 @@ class WorkServer(ResourcesServer[P]):
         insert_line: int | None = None,
     ) -> str:
         """Change a file: create (file_text), str_replace (one old_str by new_str), insert (new_str, insert_line)."""
-        box, where = state.box, path_in(state, path)
+        sandbox, where = state.sandbox, path_in(state, path)
         try:
             if command == "create":
-                return await editing.create(box, where, file_text or "")
+                return await editing.create(sandbox, where, file_text or "")
             if command == "str_replace":
-                return await editing.replace(box, where, old_str or "", new_str or "")
+                return await editing.replace(sandbox, where, old_str or "", new_str or "")
             if insert_line is None:
                 return "Error: insert needs insert_line."
-            return await editing.insert(box, where, insert_line, new_str or "")
+            return await editing.insert(sandbox, where, insert_line, new_str or "")
         except editing.EditError as problem:
             return f"Error: {problem}"
         except RolloutError as error:
@@ -171,14 +171,15 @@ class WorkServer(ResourcesServer[P]):
         try:
             await state.shell.run(":")
         except RolloutError as error:
-            if error.status not in GONE or (await state.box.inspect()).state != "running":
+            if error.status not in GONE or (await state.sandbox.inspect()).state != "running":
                 raise
             return True
         return state.shell.ended
 
     async def _open_shell(self, state: P) -> Shell:
-        path = await find_shell(state.box)
-        shell = await state.box.shell(path=path, cwd=state.folder or None, env={"PAGER": "cat", "TQDM_DISABLE": "1"})
+        path = await find_shell(state.sandbox)
+        quiet = {"PAGER": "cat", "TQDM_DISABLE": "1"}
+        shell = await state.sandbox.shell(path=path, cwd=state.folder or None, env=quiet)
         if self.activate and path.endswith("bash"):
             await shell.run(self.activate.strip(), timeout=60)
         return shell
@@ -187,8 +188,8 @@ class WorkServer(ResourcesServer[P]):
 NO_TIME: Final = "Error: the time that this task gives is used up. It is judged as it is now."
 
 
-async def find_shell(box: Sandbox) -> str:
-    found = await box.exec("command -v bash || command -v sh")
+async def find_shell(sandbox: Sandbox) -> str:
+    found = await sandbox.exec("command -v bash || command -v sh")
     return found.stdout.text.strip() or "/bin/sh"
 
 

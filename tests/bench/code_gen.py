@@ -41,12 +41,12 @@ async def verdicts(pool: Programs, count: int) -> tuple[list[tuple[str, str]], f
 
 
 async def baseline(sandboxes: Sandboxes, count: int, places: int) -> float:
-    boxes = [await sandboxes.create({"image": IMAGE}) for _ in range(places)]
+    created = [await sandboxes.create({"image": IMAGE}) for _ in range(places)]
     began = time.perf_counter()
 
     async def lane(at: int) -> None:
         for number in range(at, count, places):
-            await boxes[at].exec(["python3", "-I", "-c", CODES[number % len(CODES)]], stdin=f"{number} 2\n")
+            await created[at].exec(["python3", "-I", "-c", CODES[number % len(CODES)]], stdin=f"{number} 2\n")
 
     await asyncio.gather(*(lane(at) for at in range(places)))
     return time.perf_counter() - began

@@ -42,8 +42,8 @@ mode, seconds, host = sys.argv[1], float(sys.argv[2]), sys.argv[3].encode()
 ends = time.monotonic() + seconds
 
 
-def frame(kind, line, body=b""):
-    return struct.pack("<BII", ord(kind), line, len(body)) + body
+def frame(kind, id, body=b""):
+    return struct.pack("<BII", ord(kind), id, len(body)) + body
 
 
 def say(data):
@@ -56,19 +56,19 @@ def say(data):
 
 say(frame("L", 0, b"\1\1\1\1\1"))
 query = struct.pack(">HHHHHH", 7, 256, 1, 0, 0, 0) + b"\4good\7example\0" + struct.pack(">HH", 1, 1)
-opened = b"".join(frame("O", line, bytes([line % 4])) for line in range(64))
-proxies = b"".join(frame("O", line, b"\0") for line in range(64))
+opened = b"".join(frame("O", id, bytes([id % 4])) for id in range(64))
+proxies = b"".join(frame("O", id, b"\0") for id in range(64))
 get = b"GET http://" + host + b"/ HTTP/1.1\r\nHost: " + host + b"\r\n"
 if mode == "a frame without end":
     say(struct.pack("<BII", ord("D"), 1, 0xFFFFFFFF))
 elif mode == "requests for more than is taken":
-    say(proxies + b"".join(frame("D", line, get + b"\r\n") for line in range(64)))
+    say(proxies + b"".join(frame("D", id, get + b"\r\n") for id in range(64)))
 elif mode == "heads that never end":
-    say(proxies + b"".join(frame("D", line, get) for line in range(64)))
+    say(proxies + b"".join(frame("D", id, get) for id in range(64)))
 elif mode == "hellos that never end":
-    say(b"".join(frame("O", line, b"\2") + frame("D", line, b"\x16\3\1\x3f\xff\1\0\x3f\xfb") for line in range(64)))
+    say(b"".join(frame("O", id, b"\2") + frame("D", id, b"\x16\3\1\x3f\xff\1\0\x3f\xfb") for id in range(64)))
 elif mode == "names over streams":
-    say(b"".join(frame("O", line, b"\3") for line in range(64)))
+    say(b"".join(frame("O", id, b"\3") for id in range(64)))
 for turn in itertools.count():
     if mode == "a frame without end":
         say(bytes(1 << 20))

@@ -26,8 +26,8 @@ class Coder(ResourcesServer[None]):
         await self.sandboxes.aclose()
 
     async def verify(self, rollout: VerifyRequest) -> float:
-        async with await self.sandboxes.create({"image": "python:3.13-slim"}) as box:
-            result = await box.exec(["python3", "-c", rollout.output_text], timeout=120)
+        async with await self.sandboxes.create({"image": "python:3.13-slim"}) as sandbox:
+            result = await sandbox.exec(["python3", "-c", rollout.output_text], timeout=120)
         return float(result.ok and result.stdout.text == "42\\n")
 
 

@@ -111,9 +111,9 @@ def test_the_route_of_a_replica_leads_to_this_one_alone_and_nowhere_when_it_is_g
 def test_the_router_itself_tells_that_it_is_there(routed: Router, console: Backend) -> None:
     """Else a console that hangs would look like a router that hangs, and end the rollouts that pass it."""
     host, _, port = routed.url.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(port)), 30) as line:
-        line.sendall(QUESTION)
-        assert line.recv(1024).startswith(b"HTTP/1.1 400 ")
+    with socket.create_connection((host, int(port)), 30) as sock:
+        sock.sendall(QUESTION)
+        assert sock.recv(1024).startswith(b"HTTP/1.1 400 ")
     assert "/healthz" not in console.paths()
 
 

@@ -52,9 +52,9 @@ app = Waits.app({"name": "waits"})
 """
 CALLER = """
     import socket, sys, time
-    line = socket.create_connection((sys.argv[1], int(sys.argv[2])))
-    line.sendall(b"POST /wait HTTP/1.1\\r\\nhost: x\\r\\ncontent-type: application/json\\r\\n")
-    line.sendall(b"content-length: 2\\r\\n\\r\\n{}")
+    sock = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+    sock.sendall(b"POST /wait HTTP/1.1\\r\\nhost: x\\r\\ncontent-type: application/json\\r\\n")
+    sock.sendall(b"content-length: 2\\r\\n\\r\\n{}")
     time.sleep(10000)
 """
 

@@ -91,7 +91,7 @@ class FakeKubernetes:
                 self._events.append((self._now, kind, copy.deepcopy(pod)))
             self._changed.notify_all()
 
-    def break_lines(self) -> None:
+    def break_connections(self) -> None:
         """Every connection, as when the API server restarts."""
         for writer in tuple(self._writers):
             writer.transport.abort()
@@ -102,7 +102,7 @@ class FakeKubernetes:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        self.break_lines()
+        self.break_connections()
         for process in self.processes.values():
             await process.kill()
         for task in tuple(self._tasks):

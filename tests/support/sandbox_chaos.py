@@ -41,7 +41,7 @@ import asyncio
 from pathlib import Path
 
 from gym.sandbox.broker_client import Sandbox, Sandboxes
-from gym.sandbox.place_limits import kept_if_ready
+from gym.sandbox.sandbox_defaults import delete_on_error
 from gym.server import ResourcesServer, Row, VerifyRequest
 
 ALLOWED = Path("FOLDER", "ALLOWED")
@@ -63,10 +63,10 @@ class Sums(ResourcesServer[Sandbox]):
         await self.sandboxes.aclose()
 
     async def seed(self, row: Row) -> Sandbox:
-        box = await self.sandboxes.create({"image": "IMAGE_NAME"})
-        async with kept_if_ready(box):
-            await box.put("/tmp/seeded", b"yes")
-        return box
+        sandbox = await self.sandboxes.create({"image": "IMAGE_NAME"})
+        async with delete_on_error(sandbox):
+            await sandbox.put("/tmp/seeded", b"yes")
+        return sandbox
 
     async def verify(self, rollout: Sum, state: Sandbox) -> float:
         while ALLOWED.is_file() and rollout.number >= int(ALLOWED.read_text()):

@@ -32,7 +32,7 @@ class DockerHarness:
         self.stack = f"test-{secrets.token_hex(4)}"
 
     def tags(self, name: str = "", **fields: Any) -> Tags:
-        one = f"{name or 'box'}-{secrets.token_hex(4)}"
+        one = f"{name or 'sandbox'}-{secrets.token_hex(4)}"
         return Tags(one, self.stack, "instance", "owner", expires=time.time() + 600)._replace(**fields)
 
     async def make(self, image: str = IMAGE, **fields: Any) -> DockerSandbox:

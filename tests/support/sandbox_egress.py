@@ -30,17 +30,17 @@ except Exception as error:
 TLS = """
 import socket, ssl, sys
 host, port, name = sys.argv[1], int(sys.argv[2]), sys.argv[3] or None
-line = socket.create_connection(("127.9.9.9", 3128), 60)
-line.sendall(f"CONNECT {host}:{port} HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n".encode())
+sock = socket.create_connection(("127.9.9.9", 3128), 60)
+sock.sendall(f"CONNECT {host}:{port} HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n".encode())
 said = b""
-while not said.endswith(b"\\r\\n\\r\\n") and (more := line.recv(1)):
+while not said.endswith(b"\\r\\n\\r\\n") and (more := sock.recv(1)):
     said += more
 print(said.split(b"\\r\\n")[0].decode())
 if b" 200 " in said:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
-        inside = context.wrap_socket(line, server_hostname=name)
+        inside = context.wrap_socket(sock, server_hostname=name)
         inside.sendall(b"GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
         data = b""
         while more := inside.recv(4096):

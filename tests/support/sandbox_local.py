@@ -30,7 +30,7 @@ class Pipe:
         self.really_close = writer.close
 
     def close(self) -> None:
-        """Letting go of the line."""
+        """Only lets go of the channel."""
 
 
 async def spawn_helper(folder: Path, *options: str, **asked: object) -> asyncio.subprocess.Process:

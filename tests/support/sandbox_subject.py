@@ -55,7 +55,7 @@ class ClientProcess:
             on_output(stream, data)
 
 
-class ClientBox:
+class ClientSandbox:
     def __init__(self, sandbox: Sandbox) -> None:
         self.sandbox = sandbox
         self.list_below = sandbox.list
@@ -92,12 +92,12 @@ class ClientBox:
     async def set_times(self, path: str, mtime: float) -> None:
         raise Skipped("times are set by put_tree")
 
-    async def fork(self) -> ClientBox:
-        return ClientBox(await self.sandbox.fork())
+    async def fork(self) -> ClientSandbox:
+        return ClientSandbox(await self.sandbox.fork())
 
 
 def make_factory(sandboxes: Sandboxes) -> Factory:
-    async def make(spec: SandboxSpec) -> ClientBox:
-        return ClientBox(await sandboxes.create(spec))
+    async def make(spec: SandboxSpec) -> ClientSandbox:
+        return ClientSandbox(await sandboxes.create(spec))
 
     return make

@@ -41,11 +41,11 @@ AMBIGUOUS: Final = {
 
 def exchange(port: int, request: bytes) -> bytes:
     """All that comes back to these bytes, until the other side closes: ask it to."""
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as line:
-        line.sendall(request)
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as sock:
+        sock.sendall(request)
         found = b""
         with suppress(ConnectionResetError):
-            while part := line.recv(65536):
+            while part := sock.recv(65536):
                 found += part
         return found
 
@@ -56,14 +56,14 @@ class RawBackend:
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self.lines: list[bytearray] = []
+        self.received: list[bytearray] = []
         self._open: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._threads[0].start()
 
     def connections(self) -> list[bytes]:
         """All that came on each."""
-        return [bytes(one) for one in self.lines]
+        return [bytes(one) for one in self.received]
 
     def request(self, path: bytes) -> bytes:
         """What came from the request line with this path on; nothing where none did."""
@@ -82,15 +82,15 @@ class RawBackend:
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
-                line, _ = self._listener.accept()
-                self._open.append(line)
-                self.lines.append(bytearray())
-                thread = threading.Thread(target=self._answer, args=(line, self.lines[-1]), daemon=True)
+                sock, _ = self._listener.accept()
+                self._open.append(sock)
+                self.received.append(bytearray())
+                thread = threading.Thread(target=self._answer, args=(sock, self.received[-1]), daemon=True)
                 self._threads.append(thread)
                 thread.start()
 
-    def _answer(self, line: socket.socket, kept: bytearray) -> None:
-        with line, suppress(OSError):
-            while part := line.recv(65536):
+    def _answer(self, sock: socket.socket, kept: bytearray) -> None:
+        with sock, suppress(OSError):
+            while part := sock.recv(65536):
                 kept += part
-                line.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok" * part.count(b"\r\n\r\n"))
+                sock.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok" * part.count(b"\r\n\r\n"))

@@ -80,12 +80,12 @@ class CliAgent(Agent):
         wanted = rollout.trace is not None
         rollout.trace = rollout.trace or RunTrace()
         handle, shown = await self._seed(row, rollout)
-        async with self._sandbox(handle, rollout) as box:
+        async with self._sandbox(handle, rollout) as sandbox:
             calls = ProgramGate(rollout, row.params, PlayLimits(self.config), self.config.model)
             calls.max_seconds = min(self.config.program_seconds, float(handle.get("seconds") or math.inf))
-            workdir = self.config.workdir or str(handle.get("workdir") or "") or await find_workdir(box)
+            workdir = self.config.workdir or str(handle.get("workdir") or "") or await find_workdir(sandbox)
             task = task_text(row, self.config.task_field, shown)
-            ending = await self._work(box, calls, rollout, task, workdir)
+            ending = await self._work(sandbox, calls, rollout, task, workdir)
             trace = orjson.loads(await rollout.fetch_trace())
             found = await asyncio.to_thread(sequences_of, trace["calls"])
             body = await self._verify(row, rollout, ending, found, trace)
@@ -119,20 +119,22 @@ class CliAgent(Agent):
         if self.config.own_sandbox is None:
             what = f"the environment hands out no sandbox: give {self.name} an `own_sandbox: {{image: ...}}`"
             raise RolloutError("agent", what, retryable=False)
-        async with await self.sandboxes.create(self.config.own_sandbox.spec(), rollout=rollout.id) as box:
-            yield box
+        async with await self.sandboxes.create(self.config.own_sandbox.spec(), rollout=rollout.id) as sandbox:
+            yield sandbox
 
-    async def _work(self, box: Sandbox, calls: ProgramGate, rollout: RolloutClient, task: str, workdir: str) -> Ending:
+    async def _work(
+        self, sandbox: Sandbox, calls: ProgramGate, rollout: RolloutClient, task: str, workdir: str
+    ) -> Ending:
         """Runs the program to its end. Raises what only the infrastructure can have caused."""
         if self.config.program.is_carried:
-            await self.kit.put_into(box)
+            await self.kit.put_into(sandbox)
         server = InsideServer(calls)
-        port = InsidePort(self.sandboxes, box, server.accept)
+        port = InsidePort(self.sandboxes, sandbox, server.accept)
         try:
             async with port:
                 words = {"prompt": task, "workdir": workdir, "model": calls.model}
                 words |= {"prompt_file": "/tmp/gym-task.md", "base_url": port.url, "key": calls.key}
-                ending = await self._run_program(box, calls, rollout, launch(self.config.program, words), workdir)
+                ending = await self._run_program(sandbox, calls, rollout, launch(self.config.program, words), workdir)
         finally:
             await server.aclose()
         failure = calls.failure or (None if ending.sandbox_gone or not ending.fault else port.error)
@@ -145,13 +147,13 @@ class CliAgent(Agent):
         return ending
 
     async def _run_program(
-        self, box: Sandbox, calls: ProgramGate, rollout: RolloutClient, start: Launch, workdir: str
+        self, sandbox: Sandbox, calls: ProgramGate, rollout: RolloutClient, start: Launch, workdir: str
     ) -> Ending:
         began = time.monotonic()
         try:
-            await self._put_files(box, start.files)
+            await self._put_files(sandbox, start.files)
             seconds = min(max(rollout.seconds_left, 1.0), LONGEST_SECONDS)
-            job = await box.start_job(
+            job = await sandbox.start_job(
                 start.argv, cwd=workdir or None, env=start.env, timeout=seconds, max_output=MAX_OUTPUT,
                 user=self.config.program.user,
             )  # fmt: skip
@@ -161,19 +163,19 @@ class CliAgent(Agent):
         except RolloutError as error:
             if error.kind != "sandbox":
                 raise
-            gone = await why_gone(box, error)
+            gone = await why_gone(sandbox, error)
             return Ending(f"its sandbox ended: {gone}", "", time.monotonic() - began, sandbox_gone=True)
         fault = f"it was ended: {limit}" if limit else describe_exit(result)
         return Ending(fault, limit, time.monotonic() - began, result)
 
-    async def _put_files(self, box: Sandbox, files: Mapping[str, str]) -> None:
+    async def _put_files(self, sandbox: Sandbox, files: Mapping[str, str]) -> None:
         """In folders that the program may write to, where there are none yet."""
         if folders := sorted({str(PurePosixPath(path).parent) for path in files} - {"/", "/tmp"}):
-            made = await box.exec(("mkdir", "-p", "--", *folders), user=self.config.program.user)
+            made = await sandbox.exec(("mkdir", "-p", "--", *folders), user=self.config.program.user)
             if made.exit_code != 0:
                 raise RolloutError("agent", f"program.files: {made.stderr.text.strip()[-300:]}", retryable=False)
         for path, text in files.items():
-            await box.put(path, text)
+            await sandbox.put(path, text)
 
     async def _wait(self, job: SandboxJob, calls: ProgramGate, rollout: RolloutClient) -> str:
         """Until the program ends, or has spent a limit, whose name is returned: then it is killed."""
@@ -230,16 +232,16 @@ class CliAgent(Agent):
         return add_reason(body, ending.fault)
 
 
-async def find_workdir(box: Sandbox) -> str:
-    return (await box.exec(["pwd"])).stdout.text.strip()
+async def find_workdir(sandbox: Sandbox) -> str:
+    return (await sandbox.exec(["pwd"])).stdout.text.strip()
 
 
-async def why_gone(box: Sandbox, error: RolloutError) -> str:
+async def why_gone(sandbox: Sandbox, error: RolloutError) -> str:
     """Of a sandbox that what ran in it has ended, by its limits. Raises the failure where that is not so."""
     if isinstance(error, SandboxEnded):
         return error.message
     try:
-        await box.exec(["true"])
+        await sandbox.exec(["true"])
     except SandboxEnded as ended:
         return ended.message
     except RolloutError:

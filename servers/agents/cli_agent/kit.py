@@ -26,19 +26,19 @@ class ProgramKit:
         self._lock = asyncio.Lock()
         self._ready = False
 
-    async def put_into(self, box: Sandbox) -> None:
+    async def put_into(self, sandbox: Sandbox) -> None:
         async with self._lock:
             if not self._ready:
                 await self._take()
                 self._ready = True
-        await box.make_dir(self._program.folder)
-        await box.put_tree(self._program.folder, self._file)
+        await sandbox.make_dir(self._program.folder)
+        await sandbox.put_tree(self._program.folder, self._file)
 
     async def _take(self) -> None:
         spec = SandboxSpec(**self._program.source(), limits=Limits(memory=1 << 30), ttl=SECONDS)
         try:
-            async with await self._sandboxes.create(spec, timeout=SECONDS) as box:
-                await box.get_tar_to(self._program.folder, self._file, max_bytes=MAX_BYTES)
+            async with await self._sandboxes.create(spec, timeout=SECONDS) as sandbox:
+                await sandbox.get_tar_to(self._program.folder, self._file, max_bytes=MAX_BYTES)
         except RolloutError as error:
             what = f"the program could not be had from its image: {error.message}"
             raise RolloutError(error.kind, what, server=error.server, retryable=error.retryable) from error

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from places import PlaceConfig, Places
 from pydantic import Field
+from task_sandboxes import SandboxConfig, TaskSandboxes
 from tasks import HarborRow, HarborVerify, Task, task_of
 from verifying import Verifier
 
@@ -19,7 +19,7 @@ from gym.wire.failures import RolloutError
 
 
 class HarborConfig(WorkConfig):
-    places: PlaceConfig = PlaceConfig()
+    places: SandboxConfig = SandboxConfig()
     time_scale: float = Field(default=1.0, gt=0)  # of the limits that tasks set: more for a slower machine
     max_verifiers: int = Field(default=16, ge=1)
     prepare: Path | None = None  # rows, below this folder: the builds of their images begin when the server starts
@@ -37,8 +37,8 @@ class HarborServer(WorkServer[State]):
     async def start(self) -> None:
         self.sandboxes = self.own(Sandboxes.from_settings(self.settings))
         await self.sandboxes.begin()
-        self.places = Places(self.sandboxes, self.config.places)
-        self.verifier = Verifier(self.places, self.config.time_scale)
+        self.task_sandboxes = TaskSandboxes(self.sandboxes, self.config.places)
+        self.verifier = Verifier(self.task_sandboxes, self.config.time_scale)
         self.verifiers = asyncio.Semaphore(self.config.max_verifiers)
         if self.config.prepare is not None:
             await self._prepare(self.here / self.config.prepare)
@@ -46,15 +46,16 @@ class HarborServer(WorkServer[State]):
     async def seed(self, row: HarborRow) -> State:
         """A sandbox as the task describes it, with nothing of its tests."""
         task = task_of(row)
-        self.places.check_shared(task)
-        box, folder = await self.places.open(task, "agent", rollout_id())
-        return State(box=box, folder=folder, task=task, seconds_left=task.agent_timeout * self.config.time_scale)
+        self.task_sandboxes.check_shared(task)
+        sandbox, folder = await self.task_sandboxes.open(task, "agent", rollout_id())
+        seconds = task.agent_timeout * self.config.time_scale
+        return State(sandbox=sandbox, folder=folder, task=task, seconds_left=seconds)
 
     async def close(self, state: State) -> None:
-        await state.box.delete()
+        await state.sandbox.delete()
 
     def advertise(self, state: Any) -> dict[str, Any]:
-        handle = {**state.box.share(), "workdir": state.folder, "seconds": state.seconds_left}
+        handle = {**state.sandbox.share(), "workdir": state.folder, "seconds": state.seconds_left}
         return {"instance_id": state.task.instance_id, "sandbox_handle": handle}
 
     async def verify(self, rollout: HarborVerify, state: State | None) -> dict[str, Any]:
@@ -63,7 +64,7 @@ class HarborServer(WorkServer[State]):
         if state is None:
             raise RolloutError("row", "a task is judged by what the agent left: POST /seed_session first")
         async with self.verifiers:
-            return await self.verifier.verify(state.task, state.box, state.folder, rollout_id())
+            return await self.verifier.verify(state.task, state.sandbox, state.folder, rollout_id())
 
     async def _prepare(self, rows: Path) -> None:
         try:
@@ -74,7 +75,7 @@ class HarborServer(WorkServer[State]):
             hint = "a file of rows in the server's folder, which its image has as well: prepare: data/rows.jsonl"
             raise UserError(what, hint) from None
         sources = [source for task in tasks for source in (task.source, task.verifier_source)]
-        if await self.places.has_no_images():
+        if await self.task_sandboxes.has_no_images():
             return
         for source in sources:
             if "build" in source:

@@ -10,8 +10,8 @@ import errno
 import posixpath
 from typing import Any, Final, NamedTuple
 
-from places import Places
 from rewards import NoVerdict, parse_reward, read_summary
+from task_sandboxes import TaskSandboxes
 from tasks import Artifact, Task, Verification
 
 from gym.sandbox.broker_client import FileProblem, Sandbox, SandboxEnded
@@ -43,50 +43,50 @@ class Ran(NamedTuple):
 class Verifier:
     """Remembers of each task how long its tests take where no agent was."""
 
-    def __init__(self, places: Places, time_scale: float) -> None:
-        self._places = places
+    def __init__(self, sandboxes: TaskSandboxes, time_scale: float) -> None:
+        self._sandboxes = sandboxes
         self._scale = time_scale
         self._seconds: dict[str, float] = {}
 
     async def verify(self, task: Task, agent: Sandbox, folder: str, rollout: str) -> dict[str, Any]:
         try:
-            box, folder = await self._open(task, agent, folder, rollout)
+            sandbox, folder = await self._open(task, agent, folder, rollout)
         except SandboxEnded as ended:
             return nothing(ended.message)
         try:
-            left_out = await hand_over_all(task.harbor, agent, box)
+            left_out = await hand_over_all(task.harbor, agent, sandbox)
             await agent.delete()
-            ran = await self._run(task, box, folder)
+            ran = await self._run(task, sandbox, folder)
         except (Spoilt, SandboxEnded) as spoilt:
             return await self._blame(task, str(spoilt), rollout)
         finally:
-            await box.delete()
+            await sandbox.delete()
         fields = {"verifier_exit_code": ran.result.exit_code, "verifier_log": log_of(ran.result)[-SHOWN:]}
-        fields |= {"verifier_seconds": round(ran.result.seconds, 3), "verifier_sandbox": box.id}
+        fields |= {"verifier_seconds": round(ran.result.seconds, 3), "verifier_sandbox": sandbox.id}
         reason = "" if ran.reward >= 1 else "; ".join(("the task's tests did not all pass", *left_out))
         return {"reward": ran.reward, "rewards": ran.rewards, **fields, **({"reason": reason} if reason else {})}
 
     async def _open(self, task: Task, agent: Sandbox, folder: str, rollout: str) -> tuple[Sandbox, str]:
         """Its own image, or the agent's files: never the agent's processes, which could go on to write rewards."""
         if task.harbor.separate:
-            return await self._places.open(task, "verifier", rollout)
+            return await self._sandboxes.open(task, "verifier", rollout)
         return await agent.fork(rollout=rollout), folder
 
-    async def _run(self, task: Task, box: Sandbox, folder: str) -> Ran:
-        return await run(task.harbor, box, folder, task.harbor.timeout * self._scale)
+    async def _run(self, task: Task, sandbox: Sandbox, folder: str) -> Ran:
+        return await run(task.harbor, sandbox, folder, task.harbor.timeout * self._scale)
 
     async def _blame(self, task: Task, what: str, rollout: str) -> dict[str, Any]:
         limit = task.harbor.timeout * self._scale
         key = f"{task.instance_id} {hash(task.harbor.model_dump_json())}"
         if key not in self._seconds:
-            box, folder = await self._places.open(task, "verifier", rollout)
+            sandbox, folder = await self._sandboxes.open(task, "verifier", rollout)
             try:
-                self._seconds[key] = (await self._run(task, box, folder)).result.seconds
+                self._seconds[key] = (await self._run(task, sandbox, folder)).result.seconds
             except Spoilt as too:
                 why = f"{too}, where no agent was too"
                 raise RolloutError("resources", f"the verifier: {why}", retryable=False) from None
             finally:
-                await box.delete()
+                await sandbox.delete()
         if self._seconds[key] > limit * SHARE_OF_TIME:
             took = f"it takes {self._seconds[key]:.0f} s where no agent was"
             raise RolloutError("timeout", f"the verifier: {what}, and {took}: raise its timeout_sec") from None
@@ -147,41 +147,41 @@ async def take(agent: Sandbox, path: str) -> tuple[str, int, bytes]:
     raise AssertionError("two tries, and neither ended")
 
 
-async def run(asked: Verification, box: Sandbox, folder: str, timeout: float) -> Ran:
+async def run(asked: Verification, sandbox: Sandbox, folder: str, timeout: float) -> Ran:
     """`Spoilt` where no verdict came of it."""
     try:
-        await put_tests(asked, box)
+        await put_tests(asked, sandbox)
     except FileProblem as problem:
         raise Spoilt(f"no place could be made for the verifier: {problem.message}") from None
-    result = await execute(asked, box, folder, timeout)
+    result = await execute(asked, sandbox, folder, timeout)
     if result.timed_out:
         raise Spoilt(f"the verifier did not end in {timeout:g} s")
     try:
         if asked.reward == "pytest":
             return Ran(*read_summary(log_of(result), result.exit_code), result)
-        return Ran(*parse_reward(await take_reward(box)), result)
+        return Ran(*parse_reward(await take_reward(sandbox)), result)
     except NoVerdict as none:
         raise Spoilt(f"{none} (it ended with {result.exit_code}: {log_of(result).strip()[-300:]})") from None
 
 
-async def put_tests(asked: Verification, box: Sandbox) -> None:
+async def put_tests(asked: Verification, sandbox: Sandbox) -> None:
     """By our own helper: the agent may have put another `rm` into this file system."""
-    await make_empty(box, LOGS)
+    await make_empty(sandbox, LOGS)
     if asked.has_own_image:
         return  # it has its tests
-    await make_empty(box, TESTS)
+    await make_empty(sandbox, TESTS)
     for path, data in asked.tests.files.items():
         target = posixpath.join(TESTS, path)
-        await box.make_dir(posixpath.dirname(target))
-        await box.put(target, data, mode=0o755 if path.endswith(".sh") or data.startswith(b"#!") else 0o644)
+        await sandbox.make_dir(posixpath.dirname(target))
+        await sandbox.put(target, data, mode=0o755 if path.endswith(".sh") or data.startswith(b"#!") else 0o644)
 
 
-async def execute(asked: Verification, box: Sandbox, folder: str, timeout: float) -> ExecResult:
+async def execute(asked: Verification, sandbox: Sandbox, folder: str, timeout: float) -> ExecResult:
     # One stream, in the order in which things were written.
     argv = ["/bin/sh", "-c", 'exec "$@" 2>&1', "sh", *asked.command]
     options = {"cwd": folder or None, "env": asked.env, "timeout": timeout}
     try:
-        return await box.exec(argv, **options, max_output=MAX_LOG, kill_leftovers=True)
+        return await sandbox.exec(argv, **options, max_output=MAX_LOG, kill_leftovers=True)
     except RolloutError as error:
         if error.retryable:  # an engine's, or a loss
             raise
@@ -192,26 +192,26 @@ def log_of(result: ExecResult) -> str:
     return result.stdout.text + result.stderr.text
 
 
-async def make_empty(box: Sandbox, path: str) -> None:
+async def make_empty(sandbox: Sandbox, path: str) -> None:
     """A folder of the verifier's own, with nothing in it, and the way to it no link: shown, before anything runs."""
     parts = [part for part in path.split("/") if part]
     for count in range(1, len(parts)):
-        await make_real(box, "/" + "/".join(parts[:count]))
+        await make_real(sandbox, "/" + "/".join(parts[:count]))
     try:
-        await box.remove(path, recursive=True)
+        await sandbox.remove(path, recursive=True)
     except FileProblem as problem:
         if problem.errno not in (errno.ENOENT, errno.EBUSY, errno.EROFS):  # a mount stays, and is emptied
             raise
-    await box.make_dir(path, mode=0o755)
-    info = await box.stat(path)
-    if info.kind != "dir" or await box.list(path):
+    await sandbox.make_dir(path, mode=0o755)
+    info = await sandbox.stat(path)
+    if info.kind != "dir" or await sandbox.list(path):
         raise Spoilt(f"{path} could not be emptied")
 
 
-async def make_real(box: Sandbox, path: str) -> None:
+async def make_real(sandbox: Sandbox, path: str) -> None:
     """A folder that its owner may write in, whatever stands there."""
     try:
-        info = await box.stat(path)
+        info = await sandbox.stat(path)
     except FileProblem as problem:
         if problem.errno != errno.ENOENT:
             raise
@@ -219,17 +219,17 @@ async def make_real(box: Sandbox, path: str) -> None:
         if info.kind == "dir" and info.mode & 0o700 == 0o700:
             return
         if info.kind == "dir":
-            await box.make_dir(path, mode=(info.mode & 0o7777) | 0o700)
+            await sandbox.make_dir(path, mode=(info.mode & 0o7777) | 0o700)
             return
-        await box.remove(path)
-    await box.make_dir(path, mode=0o755)
+        await sandbox.remove(path)
+    await sandbox.make_dir(path, mode=0o755)
 
 
-async def take_reward(box: Sandbox) -> bytes:
+async def take_reward(sandbox: Sandbox) -> bytes:
     """reward.json, else reward.txt."""
     for name in ("reward.json", "reward.txt"):
         try:
-            return await box.get(f"{LOGS}/{name}", length=MAX_REWARD)
+            return await sandbox.get(f"{LOGS}/{name}", length=MAX_REWARD)
         except FileProblem as problem:
             if problem.errno != errno.ENOENT:
                 raise NoVerdict(f"the verifier's reward cannot be read: {problem.message}") from None

@@ -9,9 +9,9 @@ from typing import Any
 from answers import patch_in
 from grading import Grade, Grader, report_of
 from installing import ACTIVATE
-from places import PlaceConfig, Places
 from pydantic import Field
 from repository import Repository
+from task_sandboxes import SandboxConfig, TaskSandboxes
 from tasks import SweRow, SweVerify, Task, task_of
 
 from gym.sandbox.broker_client import Sandboxes
@@ -20,7 +20,7 @@ from gym.server import Score
 
 
 class SweConfig(WorkConfig):
-    places: PlaceConfig = PlaceConfig()
+    places: SandboxConfig = SandboxConfig()
     eval_timeout: float = Field(default=1800.0, gt=0)  # of the tests; a row's own wins
     max_patch: int = Field(default=8 << 20, ge=1)
     look_again: bool = True  # what passes is run once more with its tests made to fail: twice the time of a solved row
@@ -52,9 +52,9 @@ class Swe(WorkServer[State]):
     async def start(self) -> None:
         self.sandboxes = self.own(Sandboxes.from_settings(self.settings))
         await self.sandboxes.begin()
-        self.places = Places(self.sandboxes, self.config.places, self.config.plain_image)
+        self.task_sandboxes = TaskSandboxes(self.sandboxes, self.config.places, self.config.plain_image)
         timeout, python = self.config.eval_timeout, self.config.python
-        self.grader = Grader(self.places, timeout=timeout, python=python, look_again=self.config.look_again)
+        self.grader = Grader(self.task_sandboxes, timeout=timeout, python=python, look_again=self.config.look_again)
         self.gradings = asyncio.Semaphore(self.config.max_gradings)
 
     async def seed(self, row: SweRow) -> State | None:
@@ -62,16 +62,16 @@ class Swe(WorkServer[State]):
         task = task_of(row)
         if task.single_turn:
             return None
-        repository = await self.places.open_repository(task, "agent", rollout_id())
-        return State(box=repository.box, folder=repository.folder, task=task, repository=repository)
+        repository = await self.task_sandboxes.open_repository(task, "agent", rollout_id())
+        return State(sandbox=repository.sandbox, folder=repository.folder, task=task, repository=repository)
 
     async def close(self, state: State) -> None:
-        await state.box.delete()
+        await state.sandbox.delete()
 
     def advertise(self, state: Any) -> dict[str, Any]:
         if not isinstance(state, State):
             return {}
-        handle = {**state.box.share(), "workdir": state.folder}
+        handle = {**state.sandbox.share(), "workdir": state.folder}
         return {"instance_id": state.task.instance_id, "sandbox_handle": handle}
 
     # The verdict.
@@ -82,7 +82,7 @@ class Swe(WorkServer[State]):
         async with self.gradings:
             patch, loosely, reason = await self._patch(task, rollout, state)
             if state is not None:
-                await state.box.delete()
+                await state.sandbox.delete()
             grade = (
                 Grade(0.0, reason) if reason else await self.grader.grade(task, patch, rollout_id(), loosely=loosely)
             )

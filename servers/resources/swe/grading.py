@@ -15,9 +15,9 @@ from typing import Any, Final
 import orjson
 from controls import Control, make_controls, spoil
 from installing import ACTIVATE
-from places import Places
 from reports import Run, Statuses, Verdict, judge, nothing_passed, parser_of, read_records, through_parser
 from repository import Repository
+from task_sandboxes import TaskSandboxes
 from tasks import Task, files_with_tests
 
 from gym.sandbox.work_tools import find_shell
@@ -67,8 +67,8 @@ class Lost(RolloutError):
 
 
 class Grader:
-    def __init__(self, places: Places, *, timeout: float, python: str = "", look_again: bool = True) -> None:
-        self._places = places
+    def __init__(self, sandboxes: TaskSandboxes, *, timeout: float, python: str = "", look_again: bool = True) -> None:
+        self._sandboxes = sandboxes
         self._timeout = timeout
         self._python = python
         self._looks_again = look_again
@@ -134,11 +134,11 @@ class Grader:
         return slow.grade
 
     async def _try(self, task: Task, patch: str, rollout: str, *, loosely: bool, forgery: bool = False) -> Grade:
-        repository = await self._places.open_repository(task, "grading", rollout)
+        repository = await self._sandboxes.open_repository(task, "grading", rollout)
         try:
             return await self._try_in(repository, task, patch, loosely=loosely, forgery=forgery)
         finally:
-            await repository.box.delete()
+            await repository.sandbox.delete()
 
     async def _try_in(self, repository: Repository, task: Task, patch: str, *, loosely: bool, forgery: bool) -> Grade:
         if task.test_patch and not await repository.fits(task.test_patch):
@@ -166,9 +166,9 @@ class Grader:
         if forgery and not any(control.ids for control in controls.values()):
             return replace(grade, reward=1.0)
         for path, control in controls.items():
-            await repository.box.put(f"{repository.folder}/{path}", control.text)
+            await repository.sandbox.put(f"{repository.folder}/{path}", control.text)
         runner, word = f"{repository.desk}/{secrets.token_hex(6)}.py", secrets.token_hex(16)
-        await repository.box.put(runner, RUNNER.read_bytes())
+        await repository.sandbox.put(runner, RUNNER.read_bytes())
         asked = {"word": word, "folder": repository.folder, "arguments": pytest_arguments(task, files)}
         result = await self._exec(repository, task, ACTIVATE + FIND_PYTHON, runner, stdin=orjson.dumps(asked))
         run = read_records(result.stdout.data, word)
@@ -221,9 +221,9 @@ class Grader:
     async def _exec(
         self, repository: Repository, task: Task, script: str, *arguments: str, stdin: bytes = b""
     ) -> ExecResult:
-        shell = await find_shell(repository.box)
+        shell = await find_shell(repository.sandbox)
         try:
-            return await repository.box.exec(
+            return await repository.sandbox.exec(
                 [shell, "-c", script, "tests", *arguments],
                 cwd=repository.folder,
                 env={**CLEAN, "GYM_PYTHON": self._python},

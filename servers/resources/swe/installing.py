@@ -24,17 +24,17 @@ def network_of(task: Task, run: Network) -> Network:
     return Network(access=run.access, allow=run.allow, setup=Network(access="allow", allow=(*hosts, *run.allow)))
 
 
-async def set_up(box: Sandbox, task: Task, folder: str | None) -> None:
+async def set_up(sandbox: Sandbox, task: Task, folder: str | None) -> None:
     """Runs the commands, then ends the setup phase. The policy has not run yet: what fails is a failure, never a 0."""
     if task.setup:
-        shell = await find_shell(box)
+        shell = await find_shell(sandbox)
         for command in task.setup.commands:
             argv = [shell, "-c", f"{ACTIVATE}{command}"]
-            result = await box.exec(argv, cwd=folder or None, timeout=task.setup.timeout)
+            result = await sandbox.exec(argv, cwd=folder or None, timeout=task.setup.timeout)
             if not result.ok:
                 raise RolloutError("sandbox", f"setup: `{command[:80]}` {explain(result, task.setup.timeout)}")
-    if not box.info.sealed:
-        await box.seal()
+    if not sandbox.info.sealed:
+        await sandbox.seal()
 
 
 def explain(result: ExecResult, seconds: float) -> str:

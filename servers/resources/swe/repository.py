@@ -102,9 +102,9 @@ REMOVE: Final = "xargs -0 -r rm -rf --"
 
 @dataclass
 class Repository:
-    """`folder` inside `box`; `tree` is what it was when it was made ready, and `desk` a folder of ours beside it."""
+    """`folder` inside `sandbox`; `tree` is what it was once it was ready, and `desk` a folder of ours beside it."""
 
-    box: Sandbox
+    sandbox: Sandbox
     folder: str
     desk: str = ""
     tree: str = ""
@@ -138,7 +138,7 @@ class Repository:
         """ "" when it applied; else what git said."""
         path = f"{self.desk}/{secrets.token_hex(4)}.patch"
         text = patch if patch.endswith("\n") else patch + "\n"
-        await self.box.put(path, text.encode("utf-8", "surrogateescape"))
+        await self.sandbox.put(path, text.encode("utf-8", "surrogateescape"))
         result = await self._git(APPLY, path, "1" if loosely else "")
         if result.ok:
             return ""
@@ -147,9 +147,9 @@ class Repository:
     async def is_full(self) -> bool:
         """Whether the disk takes no more: tried, for what git says may be the name of a file."""
         try:
-            await self.box.put(f"{self.desk}/room", bytes(ROOM))
-            await self.box.put(f"{self.folder}/.git/gym-room", bytes(ROOM))
-            await self.box.remove(f"{self.folder}/.git/gym-room")
+            await self.sandbox.put(f"{self.desk}/room", bytes(ROOM))
+            await self.sandbox.put(f"{self.folder}/.git/gym-room", bytes(ROOM))
+            await self.sandbox.remove(f"{self.folder}/.git/gym-room")
         except FileProblem as problem:
             return problem.errno in (errno.ENOSPC, errno.EDQUOT)
         return False
@@ -159,12 +159,12 @@ class Repository:
         found: dict[str, str] = {}
         for path in paths:
             with contextlib.suppress(UnicodeDecodeError):
-                found[path] = (await self.box.get(f"{self.folder}/{path}", max_bytes=MAX_TEXT)).decode()
+                found[path] = (await self.sandbox.get(f"{self.folder}/{path}", max_bytes=MAX_TEXT)).decode()
         return found
 
     async def fits(self, patch: str) -> bool:
         path = f"{self.desk}/{secrets.token_hex(4)}.patch"
-        await self.box.put(path, patch if patch.endswith("\n") else patch + "\n")
+        await self.sandbox.put(path, patch if patch.endswith("\n") else patch + "\n")
         return (await self._git('git apply --whitespace=nowarn --check "$1"', path)).ok
 
     async def restore_protected(self, task: Task) -> tuple[str, ...]:
@@ -196,6 +196,6 @@ class Repository:
 
     async def _git(self, script: str, *arguments: str, stdin: bytes = b"", max_output: int = 16 << 20) -> ExecResult:
         argv = ["sh", "-c", script, "sh", *arguments]
-        return await self.box.exec(
+        return await self.sandbox.exec(
             argv, cwd=self.folder, env=GIT_ENV, stdin=stdin, timeout=GIT_SECONDS, max_output=max_output
         )

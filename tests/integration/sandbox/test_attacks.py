@@ -104,8 +104,8 @@ def running_with(client: Any, label: str) -> list[dict[str, Any]]:
 
 async def test_a_container_that_a_person_made_from_a_fork_is_theirs(harness: DockerHarness) -> None:
     """Its image is one of ours, and says so of whatever is made from it."""
-    box = await harness.make()
-    await box.fork(harness.tags())
+    sandbox = await harness.make()
+    await sandbox.fork(harness.tags())
     (image,) = await harness.images()
     with engine_client() as client:
         theirs = client.api.create_container(image, ["sleep", "60"], name=f"gym-{harness.stack}")
@@ -123,44 +123,44 @@ async def test_a_container_that_a_person_made_from_a_fork_is_theirs(harness: Doc
 
 
 async def test_who_stops_the_helper_of_a_user_stops_it_for_a_while_only(harness: DockerHarness) -> None:
-    box = await harness.make()
-    line = await box.channel_as("nobody")
+    sandbox = await harness.make()
+    channel = await sandbox.channel_as("nobody")
     stopping = ExecRequest(argv=("sh", "-c", "kill -STOP -1"), timeout=1)
     with pytest.raises(RolloutError, match="stopped answering"):
-        await line.exec(stopping)
+        await channel.exec(stopping)
     ends = time.monotonic() + 120
-    while (line := await box.channel_as("nobody")).unheard > 5:
+    while (channel := await sandbox.channel_as("nobody")).unheard > 5:
         assert time.monotonic() < ends
         await asyncio.sleep(0.2)
-    assert (await run(line, "id -un")).stdout.text == "nobody\n"
-    assert await say(box, "id -un") == "root"
+    assert (await run(channel, "id -un")).stdout.text == "nobody\n"
+    assert await say(sandbox, "id -un") == "root"
 
 
 async def test_one_that_stops_everything_it_can_stops_only_itself(harness: DockerHarness) -> None:
-    box = await harness.make()
-    first = asyncio.create_task(run(box, "sleep 30", timeout=4))
-    stopped = await run(box, "kill -STOP $PPID; kill -STOP -1; echo unseen; kill -STOP $$", timeout=2)
+    sandbox = await harness.make()
+    first = asyncio.create_task(run(sandbox, "sleep 30", timeout=4))
+    stopped = await run(sandbox, "kill -STOP $PPID; kill -STOP -1; echo unseen; kill -STOP $$", timeout=2)
     assert stopped.timed_out
-    assert await say(box, "echo alive") == "alive"
+    assert await say(sandbox, "echo alive") == "alive"
     assert (await first).timed_out
 
 
 async def test_a_file_without_end_and_one_of_holes_are_not_taken_whole(tmp_path: Path) -> None:
     grant = Grant(images=(IMAGE,), warm=0)
     with broker_process(tmp_path, "docker", grant=grant) as broker:
-        async with Sandboxes(broker.url, TOKEN) as sandboxes, await sandboxes.create({"image": IMAGE}) as box:
-            made = await box.exec("mkdir /w && ln -s /dev/zero /w/answer && truncate -s 10G /w/holes")
+        async with Sandboxes(broker.url, TOKEN) as sandboxes, await sandboxes.create({"image": IMAGE}) as sandbox:
+            made = await sandbox.exec("mkdir /w && ln -s /dev/zero /w/answer && truncate -s 10G /w/holes")
             assert made.ok
             for path, number in (("/w/answer", errno.EINVAL), ("/w/holes", errno.EFBIG)):
                 with pytest.raises(FileProblem) as raised:
-                    await box.get_to(path, tmp_path / "answer", max_bytes=1 << 20)
+                    await sandbox.get_to(path, tmp_path / "answer", max_bytes=1 << 20)
                 assert raised.value.errno == number
                 with pytest.raises(FileProblem) as raised:
-                    await box.get(path)
+                    await sandbox.get(path)
                 assert raised.value.errno == number
             with pytest.raises(FileProblem, match="larger than 1048576 bytes"):
-                await box.get_tar("/w", max_bytes=1 << 20)
+                await sandbox.get_tar("/w", max_bytes=1 << 20)
             assert (tmp_path / "answer").stat().st_size <= 1 << 20
             with pytest.raises(FileProblem):
-                await box.get("/w/answer", length=1000)  # no regular file: not even a part
-            assert await box.get("/w/holes", length=1000) == bytes(1000)
+                await sandbox.get("/w/answer", length=1000)  # no regular file: not even a part
+            assert await sandbox.get("/w/holes", length=1000) == bytes(1000)

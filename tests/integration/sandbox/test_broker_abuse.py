@@ -48,9 +48,9 @@ async def ready(sandboxes: Sandboxes) -> int:
     return sum(pool["ready"] for pool in (await sandboxes.status())["warm"])
 
 
-async def look(box: Sandbox) -> tuple[str, set[str]]:
+async def look(sandbox: Sandbox) -> tuple[str, set[str]]:
     """What stands in it, and which processes it has beside the one that looks."""
-    found = (await box.exec(LOOK)).stdout.text.split("\n")
+    found = (await sandbox.exec(LOOK)).stdout.text.split("\n")
     at = found.index("42")
     return "\n".join(found[: at + 1]), set(found[at + 1 :]) - {"", "sh", "cat", "gym-guardian"}
 
@@ -62,11 +62,11 @@ async def test_whatever_a_rollout_did_to_its_sandbox_the_next_one_gets_another(s
     seen = {first.id}
     for _ in range(3):
         made = [await sandboxes.create(SPEC) for _ in range(2)]
-        for box in made:
-            assert await look(box) == clean
-            assert (await box.exec(SOIL)).stdout.text == "soiled\n"
-        assert len(seen & {box.id for box in made}) == 0
-        seen |= {box.id for box in made}
+        for sandbox in made:
+            assert await look(sandbox) == clean
+            assert (await sandbox.exec(SOIL)).stdout.text == "soiled\n"
+        assert len(seen & {sandbox.id for sandbox in made}) == 0
+        seen |= {sandbox.id for sandbox in made}
         await made[0].delete()  # one is given back, one is kept: neither is handed out again
         await eventually(lambda: ready(sandboxes))
     assert sum(pool["hits"] for pool in (await sandboxes.status())["warm"]) >= 2
@@ -87,10 +87,10 @@ async def test_beside_a_fork_bomb_everybody_is_answered_and_it_is_reported_as_wh
     assert (await bad.inspect()).state == "running"
 
 
-async def answer(box: Sandbox) -> str:
+async def answer(sandbox: Sandbox) -> str:
     """Of another command in the same sandbox: it runs, or its error says that no process is left for it."""
     try:
-        return (await box.exec("echo fine", timeout=120)).stdout.text.strip()
+        return (await sandbox.exec("echo fine", timeout=120)).stdout.text.strip()
     except RolloutError as error:
         known = "pids limit" in error.message and not error.retryable
         return "no process was to be had" if known else repr(error)

@@ -41,8 +41,8 @@ async def broker(port: int, folder: Path) -> AsyncIterator[tuple[Running, Sandbo
     assert len(gate) == 0, "a door stayed open"
 
 
-async def say(box: Sandbox, line: str) -> str:
-    result = await box.exec(line, timeout=240)
+async def say(sandbox: Sandbox, line: str) -> str:
+    result = await sandbox.exec(line, timeout=240)
     assert result.ok, result
     return result.stdout.text.strip()
 
@@ -56,15 +56,15 @@ async def written(running: Running, count: int) -> list[dict[str, Any]]:
 async def test_an_allowed_host_answers_no_other_does_and_the_log_says_for_which_rollout(tmp_path: Path) -> None:
     async with origin() as there, broker(there.port, tmp_path) as (running, sandboxes):
         spec = {"image": IMAGE, "network": {"allow": [GOOD]}}
-        async with await sandboxes.create(spec, rollout="row-7-1") as box:
-            assert (box.info.network, box.info.sealed) == ("allow", True)
-            assert await say(box, python(GET, f"http://{GOOD}:{there.port}/")) == "200 hello"
-            assert (await say(box, python(GET, f"http://{BAD}:{there.port}/"))).startswith("403")
-            assert await say(box, f"getent hosts {BAD} || echo none") == "none"
-            assert await say(box, "ls /sys/class/net") == "lo"
+        async with await sandboxes.create(spec, rollout="row-7-1") as sandbox:
+            assert (sandbox.info.network, sandbox.info.sealed) == ("allow", True)
+            assert await say(sandbox, python(GET, f"http://{GOOD}:{there.port}/")) == "200 hello"
+            assert (await say(sandbox, python(GET, f"http://{BAD}:{there.port}/"))).startswith("403")
+            assert await say(sandbox, f"getent hosts {BAD} || echo none") == "none"
+            assert await say(sandbox, "ls /sys/class/net") == "lo"
             lines = await written(running, 2)
             assert {(line["rollout"], line["sandbox"], line["instance"]) for line in lines} == {
-                ("row-7-1", box.id, "mcqa")
+                ("row-7-1", sandbox.id, "mcqa")
             }
             logged = [(line["how"], line["host"], line["verdict"]) for line in lines]
             assert ("http", GOOD, "allowed") in logged
@@ -76,17 +76,17 @@ async def test_an_allowed_host_answers_no_other_does_and_the_log_says_for_which_
 async def test_another_name_within_the_connection_is_refused(tmp_path: Path) -> None:
     """The proxy is asked for the host that is allowed; TLS, or a Host line, then names another one."""
     async with origin(tls=certificate(tmp_path)) as there, broker(there.port, tmp_path) as (running, sandboxes):
-        async with await sandboxes.create({"image": IMAGE, "network": {"allow": [GOOD]}}) as box:
+        async with await sandboxes.create({"image": IMAGE, "network": {"allow": [GOOD]}}) as sandbox:
             established = "HTTP/1.1 200 Connection established"
-            assert await say(box, python(TLS, GOOD, there.port, GOOD)) == f"{established}\nhello"
+            assert await say(sandbox, python(TLS, GOOD, there.port, GOOD)) == f"{established}\nhello"
             await written(running, 1)
-            assert await say(box, python(TLS, GOOD, there.port, BAD)) == f"{established}\ncut off"
+            assert await say(sandbox, python(TLS, GOOD, there.port, BAD)) == f"{established}\ncut off"
             forged = (
                 "import socket; s = socket.create_connection(('127.9.9.9', 3128)); "
                 f"s.sendall(b'GET http://{GOOD}:{there.port}/ HTTP/1.1\\r\\nHost: {BAD}\\r\\n\\r\\n'); "
                 "print(s.makefile().readline())"
             )
-            assert "200" not in await say(box, python(forged))
+            assert "200" not in await say(sandbox, python(forged))
         verdicts = [line["verdict"] for line in await written(running, 3) if line["how"] != "dns"]
         assert verdicts == ["allowed", "refused", "refused"]
         assert len(there.heads) == 1
@@ -95,17 +95,17 @@ async def test_another_name_within_the_connection_is_refused(tmp_path: Path) -> 
 async def test_the_seal_ends_what_the_setup_could_reach_and_nothing_undoes_it(tmp_path: Path) -> None:
     async with origin() as there, broker(there.port, tmp_path) as (running, sandboxes):
         network = {"access": "none", "setup": {"allow": [GOOD, ALSO]}}
-        async with await sandboxes.create({"image": IMAGE, "network": network}, rollout="row-8") as box:
-            assert (box.info.network, box.info.sealed) == ("allow", False)
-            assert await say(box, python(GET, f"http://{ALSO}:{there.port}/")) == "200 hello"
-            held = await box.start_job(hold(there), timeout=400)
+        async with await sandboxes.create({"image": IMAGE, "network": network}, rollout="row-8") as sandbox:
+            assert (sandbox.info.network, sandbox.info.sealed) == ("allow", False)
+            assert await say(sandbox, python(GET, f"http://{ALSO}:{there.port}/")) == "200 hello"
+            held = await sandbox.start_job(hold(there), timeout=400)
             await there.busy.wait()
-            await box.seal()
-            assert (box.info.network, box.info.sealed) == ("none", True)
+            await sandbox.seal()
+            assert (sandbox.info.network, sandbox.info.sealed) == ("none", True)
             await there.lost.wait()
             assert (await held.wait(120)).stdout.text.strip() == "ended"
-            assert (await say(box, python(GET, f"http://{GOOD}:{there.port}/"))).startswith("none")
-            fork = await box.fork()
+            assert (await say(sandbox, python(GET, f"http://{GOOD}:{there.port}/"))).startswith("none")
+            fork = await sandbox.fork()
             assert (await say(fork, python(GET, f"http://{GOOD}:{there.port}/"))).startswith("none")
         assert [line["rollout"] for line in running.events("seal")] == ["row-8"]
 
@@ -132,11 +132,11 @@ def hold(there: Origin) -> str:
     target = f"{GOOD}:{there.port}"
     return python(
         "import socket\n"
-        "line = socket.create_connection(('127.9.9.9', 3128), 60)\n"
-        f"line.sendall(b'POST http://{target}/echo HTTP/1.1\\r\\nHost: {target}\\r\\nContent-Length: 9\\r\\n\\r\\n')\n"
-        "line.settimeout(300)\n"
+        "sock = socket.create_connection(('127.9.9.9', 3128), 60)\n"
+        f"sock.sendall(b'POST http://{target}/echo HTTP/1.1\\r\\nHost: {target}\\r\\nContent-Length: 9\\r\\n\\r\\n')\n"
+        "sock.settimeout(300)\n"
         "try:\n"
-        "    while line.recv(100):\n"
+        "    while sock.recv(100):\n"
         "        pass\n"
         "except ConnectionError:\n"
         "    pass\n"

@@ -87,7 +87,7 @@ async def test_a_command_whose_caller_leaves_is_killed(broker: BrokerProcess, sa
     await until(lambda: not runs(int(pid)))
 
 
-async def test_a_request_that_is_sent_again_after_the_line_broke_has_run_once(
+async def test_a_request_that_is_sent_again_after_the_connection_broke_has_run_once(
     broker: BrokerProcess, sandbox: Sandbox
 ) -> None:
     body = orjson.dumps({"shell": "echo ran >> count; sleep 0.5; wc -l < count"})

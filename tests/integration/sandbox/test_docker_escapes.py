@@ -114,30 +114,30 @@ WAYS = {
 
 
 @pytest.fixture
-async def box() -> AsyncIterator[DockerSandbox]:
+async def sandbox() -> AsyncIterator[DockerSandbox]:
     async with docker_harness() as one:
         yield await one.make(limits={"memory": "256m", "pids": 64})
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="calls are by their numbers on x86_64")
 @pytest.mark.parametrize("batch", [0, 1, 2])
-async def test_the_kernel_refuses_every_call_that_leads_out(batch: int, box: DockerSandbox) -> None:
-    assert (await run(box, f'python3 -c "{LIBC}; {TELL.format(call="libc.getpid()")}"')).exit_code == 0
+async def test_the_kernel_refuses_every_call_that_leads_out(batch: int, sandbox: DockerSandbox) -> None:
+    assert (await run(sandbox, f'python3 -c "{LIBC}; {TELL.format(call="libc.getpid()")}"')).exit_code == 0
     tries = list(CALLS.items())[batch::3]
     results = await asyncio.gather(
-        *(run(box, f'python3 -c "{LIBC}; {TELL.format(call=call)}"', timeout=120) for _, call in tries)
+        *(run(sandbox, f'python3 -c "{LIBC}; {TELL.format(call=call)}"', timeout=120) for _, call in tries)
     )
     answers = {name: result.exit_code or 0 for (name, _), result in zip(tries, results, strict=True)}
     assert {name: errno.errorcode.get(code) for name, code in answers.items() if code not in REFUSALS} == {}
-    assert await say(box, "echo alive") == "alive"
+    assert await say(sandbox, "echo alive") == "alive"
 
 
 @pytest.mark.parametrize("name", WAYS)
-async def test_from_inside_there_is_no_way_to(name: str, box: DockerSandbox) -> None:
-    result = await run(box, f"({WAYS[name]}) 2>/dev/null", timeout=120)
+async def test_from_inside_there_is_no_way_to(name: str, sandbox: DockerSandbox) -> None:
+    result = await run(sandbox, f"({WAYS[name]}) 2>/dev/null", timeout=120)
     assert result.exit_code != 0, f"{name}: {result.stdout.text[:500]}"
     assert not result.timed_out
-    assert await say(box, "echo alive") == "alive"
+    assert await say(sandbox, "echo alive") == "alive"
 
 
 async def test_a_user_without_rights_gains_none_by_a_set_user_id_program() -> None:
@@ -148,9 +148,9 @@ async def test_a_user_without_rights_gains_none_by_a_set_user_id_program() -> No
         assert await say(nobody, "/tmp/suid -c 'import os; print(os.geteuid())'") == "65534"
 
 
-async def test_killing_everything_kills_neither_the_line_nor_the_sandbox(box: DockerSandbox) -> None:
-    await run(box, "kill -9 -1; pkill -9 -f .; kill -9 1")
-    assert await say(box, "echo alive") == "alive"
+async def test_killing_everything_kills_neither_the_channel_nor_the_sandbox(sandbox: DockerSandbox) -> None:
+    await run(sandbox, "kill -9 -1; pkill -9 -f .; kill -9 1")
+    assert await say(sandbox, "echo alive") == "alive"
 
 
 async def test_labels_of_a_request_do_not_make_a_sandbox_anybody_elses() -> None:

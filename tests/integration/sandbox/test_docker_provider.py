@@ -65,7 +65,7 @@ async def test_mounts_are_memory_of_their_size(harness: DockerHarness) -> None:
     assert "noexec" not in await say(sandbox, "grep ' /scratch ' /proc/mounts")
 
 
-async def test_another_user_has_a_line_of_their_own(harness: DockerHarness) -> None:
+async def test_another_user_has_a_channel_of_their_own(harness: DockerHarness) -> None:
     sandbox = await harness.make()
     other = await sandbox.channel_as("nobody")
     assert await say(other, "id -un") == "nobody"

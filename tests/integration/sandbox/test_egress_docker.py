@@ -26,18 +26,18 @@ import json, socket, sys
 found = {}
 def tcp(name, family, address):
     try:
-        with socket.socket(family, socket.SOCK_STREAM) as line:
-            line.settimeout(2)
-            line.connect(address)
+        with socket.socket(family, socket.SOCK_STREAM) as sock:
+            sock.settimeout(2)
+            sock.connect(address)
             found[name] = "REACHED"
     except OSError as error:
         found[name] = type(error).__name__
 def udp(name, family, address, data=b"x"):
     try:
-        with socket.socket(family, socket.SOCK_DGRAM) as line:
-            line.settimeout(1)
-            line.sendto(data, address)
-            line.recv(100)
+        with socket.socket(family, socket.SOCK_DGRAM) as sock:
+            sock.settimeout(1)
+            sock.sendto(data, address)
+            sock.recv(100)
             found[name] = "REACHED"
     except OSError as error:
         found[name] = type(error).__name__
@@ -69,24 +69,24 @@ print(json.dumps(found))
 """
 HOLD = """
 import socket, sys, time
-line = socket.create_connection(("127.9.9.9", 3128), 60)
+sock = socket.create_connection(("127.9.9.9", 3128), 60)
 head = f"POST http://{sys.argv[1]}/echo HTTP/1.1\\r\\nHost: {sys.argv[1]}\\r\\nContent-Length: 1000\\r\\n\\r\\n"
-line.sendall(head.encode())
-line.settimeout(240)
+sock.sendall(head.encode())
+sock.settimeout(240)
 seen = b""
-line.sendall(b"first")
+sock.sendall(b"first")
 while b"first" not in seen:
-    seen += line.recv(100)
+    seen += sock.recv(100)
 print("open", flush=True)
 try:
-    while line.recv(100):
+    while sock.recv(100):
         pass
     print("ended", flush=True)
 except OSError as error:
     print("dead", type(error).__name__, flush=True)
 try:
     for _ in range(3):
-        line.sendall(b"more")
+        sock.sendall(b"more")
         time.sleep(0.1)
     print("still sends", flush=True)
 except OSError:

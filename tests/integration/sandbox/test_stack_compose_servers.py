@@ -91,7 +91,7 @@ def containers_of(folder: Path) -> list[str]:
         return [str(one["Id"]) for one in client.api.containers(all=True, filters=wanted)]
 
 
-def boxes(folder: Path, instance: str) -> list[str]:
+def sandboxes_of(folder: Path, instance: str) -> list[str]:
     return [one["id"] for one in listed(folder) if one["instance"] == instance]
 
 
@@ -110,7 +110,7 @@ def test_the_gold_patch_is_worth_one_and_no_patch_nothing(stack: GymStack) -> No
     (tools, *_), (mini, *_) = examples("agents/swe_tools"), examples("agents/mini_swe_agent")
     rows = [tools, mini, with_orders(tools, HANDS_OFF), with_orders(mini, HANDS_OFF)]
     assert rewards(stack, rows) == [1.0, 1.0, 0.0, 0.0]
-    assert boxes(stack.folder, "swe") == []
+    assert sandboxes_of(stack.folder, "swe") == []
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_another_stack_reaches_no_server_here_and_takes_its_own_sandboxes_alone_
     try:
         with GymStack("coder", model=None, runtime="compose", folder=tmp_path) as other:
             reply(other.url, "/s/coder/seed_session", ROW)
-            (ours,) = boxes(stack.folder, "swe")
+            (ours,) = sandboxes_of(stack.folder, "swe")
             assert len(labelled(tmp_path)["containers"]) == 1
             foreign, own = doors(stack.folder), doors(tmp_path)
             foreign.add(f"{gateway(tmp_path)}:{urlsplit(stack.url).port}")  # what the router publishes, from inside
@@ -168,7 +168,7 @@ def test_another_stack_reaches_no_server_here_and_takes_its_own_sandboxes_alone_
     finally:
         remove_images_of(tmp_path)
     assert (labelled(tmp_path), containers_of(tmp_path)) == (NOTHING, [])
-    assert boxes(stack.folder, "swe") == [ours]
+    assert sandboxes_of(stack.folder, "swe") == [ours]
     said, _ = reply(stack.url, "/s/swe/bash", {"command": "echo $((6 * 7))"}, cookies)
     assert said == "42\n"
     reply(stack.url, "/s/swe/close_session", {}, cookies)
@@ -176,8 +176,8 @@ def test_another_stack_reaches_no_server_here_and_takes_its_own_sandboxes_alone_
 
 def test_no_token_is_in_an_inspection_a_command_line_a_rendered_file_or_a_log(stack: GymStack) -> None:
     _, cookies = reply(stack.url, "/s/swe/seed_session", examples("resources/swe")[0])
-    (box,) = boxes(stack.folder, "swe")
-    argv = [GYM, "sandbox", "exec", box, "--", "sleep", "1000"]
+    (sandbox,) = sandboxes_of(stack.folder, "swe")
+    argv = [GYM, "sandbox", "exec", sandbox, "--", "sleep", "1000"]
     with subprocess.Popen(argv, cwd=stack.folder, env=environment(), stdin=subprocess.DEVNULL) as running:
         try:
             lines = eventually(command_lines, lambda found: "sleep\x001000\0" in found)
@@ -277,9 +277,9 @@ def written_by(stack: GymStack) -> dict[str, str]:
 
 def shown_by_engine(stack: GymStack) -> dict[str, str]:
     """Of the stack's containers, and of its sandboxes, which have no log."""
-    own, boxes = containers_of(stack.folder), labelled(stack.folder)["containers"]
+    own, sandboxes = containers_of(stack.folder), labelled(stack.folder)["containers"]
     assert len(own) >= len(SERVERS) + 3  # router, console, broker
-    assert boxes
+    assert sandboxes
     with engine_client() as client:
-        facts = {f"inspect {one}": json.dumps(client.api.inspect_container(one)) for one in (*own, *boxes)}
+        facts = {f"inspect {one}": json.dumps(client.api.inspect_container(one)) for one in (*own, *sandboxes)}
         return facts | {f"logs {one}": client.api.logs(one).decode(errors="replace") for one in own}

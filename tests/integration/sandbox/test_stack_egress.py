@@ -160,17 +160,17 @@ def log_lines(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_a_sandbox_of_a_stack_reaches_what_was_granted_until_it_is_sealed(folder: Path, origin: StackStatus) -> None:
-    box = Session(origin)
-    assert box.say("ls /sys/class/net") == "lo"
-    assert box.say(python(GET, f"http://{NAME}/")) == "200 hello"
-    assert box.say(python(TLS, NAME, 443, NAME)).splitlines()[1:] == ["hello"]
-    assert box.say(python(TLS, NAME, 443, OTHER)).splitlines()[1:] == ["cut off"]
-    assert box.say(python(GET, f"http://{OTHER}/")).startswith("403")
-    assert box.say(f"getent hosts {OTHER} || echo none") == "none"
-    assert box.say(f"getent hosts {SANDBOX} || echo none") == "none"
+    session = Session(origin)
+    assert session.say("ls /sys/class/net") == "lo"
+    assert session.say(python(GET, f"http://{NAME}/")) == "200 hello"
+    assert session.say(python(TLS, NAME, 443, NAME)).splitlines()[1:] == ["hello"]
+    assert session.say(python(TLS, NAME, 443, OTHER)).splitlines()[1:] == ["cut off"]
+    assert session.say(python(GET, f"http://{OTHER}/")).startswith("403")
+    assert session.say(f"getent hosts {OTHER} || echo none") == "none"
+    assert session.say(f"getent hosts {SANDBOX} || echo none") == "none"
 
-    assert box.use("seal") == {"network": "none"}
-    assert box.say(python(GET, f"http://{NAME}/")).startswith("none")
+    assert session.use("seal") == {"network": "none"}
+    assert session.say(python(GET, f"http://{NAME}/")).startswith("none")
 
     lines = eventually(lambda: log_lines(folder), lambda found: sum(line["how"] != "dns" for line in found) == 4)
     assert {(line["rollout"], line["instance"]) for line in lines} == {("the-rollout", "reader")}

@@ -75,11 +75,11 @@ ALLOWED = GRANT.model_copy(update={"network": ("none", "allow"), "hosts": (GOOD,
 async def test_what_a_row_installs_is_there_for_the_agent_and_the_tests_and_its_hosts_are_not(tmp_path: Path) -> None:
     async with stand(tmp_path, ALLOWED) as made:
         task = made.task()
-        async with session(made.swe, task) as (caller, box):
+        async with session(made.swe, task) as (caller, sandbox_id):
             assert (await caller.post("/bash", {"command": USE})).body == "42\n"
             fetched = python(GET, f"http://{GOOD}:{made.packages.port}/")
             assert (await caller.post("/bash", {"command": fetched})).body.startswith("none")
-            assert [one.info().network for one in made.running.broker.registry if one.id == box] == ["none"]
+            assert [one.info().network for one in made.running.broker.registry if one.id == sandbox_id] == ["none"]
             asked = len(made.packages.heads)
             reply = await caller.post("/verify", {**task, "model_patch": task["patch"], "response": answer()})
         assert (reply.status, reply.body["reward"]) == (200, 1.0), reply.body

@@ -134,9 +134,9 @@ async def test_a_timeout_that_gold_shares_is_no_zero(swe: Process) -> None:
 
 async def test_a_lost_sandbox_is_a_failure_and_no_zero(swe: Process) -> None:
     task = row("tinyroute")
-    async with session(swe, task) as (caller, box):
+    async with session(swe, task) as (caller, sandbox_id):
         named = subprocess.run(
-            ["docker", "ps", "-q", "--no-trunc", "--filter", f"label=gym.sandbox={box}"],
+            ["docker", "ps", "-q", "--no-trunc", "--filter", f"label=gym.sandbox={sandbox_id}"],
             capture_output=True,
             text=True,
             check=True,

@@ -60,7 +60,7 @@ async def test_one_from_the_pool_is_in_nothing_different_from_one_made_for_its_r
     (claimed,) = await claim(sandboxes, 1)
     async with Sandboxes(broker.url, OTHER_TOKEN) as others:
         made = await others.create(SPEC, rollout="1-1")
-        ours, theirs = (one_container(broker, box) for box in (claimed, made))
+        ours, theirs = (one_container(broker, sandbox) for sandbox in (claimed, made))
         for one in (ours, theirs):
             for each in OF_EACH:
                 one["Config"]["Labels"].pop(each, None)
@@ -71,7 +71,7 @@ async def test_one_from_the_pool_is_in_nothing_different_from_one_made_for_its_r
         assert (limits["Memory"], limits["PidsLimit"], limits["NanoCpus"]) == (96 << 20, 40, 5 * 10**8)
         kernel = "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null"  # v2, v1
         look = f"{kernel}; pwd; ulimit -a; env | grep -v HOSTNAME | sort"
-        answers = [(await box.exec(look)).stdout.text for box in (claimed, made)]
+        answers = [(await sandbox.exec(look)).stdout.text for sandbox in (claimed, made)]
         assert str(96 << 20) in answers[0]
         assert answers[0] == answers[1]
     assert (await claimed.exec("hostname")).stdout.text == f"{claimed.id}\n"
@@ -98,13 +98,13 @@ async def test_two_owners_that_ask_at_once_never_share_one(broker: BrokerProcess
     await claim(sandboxes, 0)
     async with Sandboxes(broker.url, TOKEN) as second:
         made = await asyncio.gather(*(client.create(SPEC) for client in (sandboxes, second, sandboxes)))
-        assert len({box.id for box in made}) == 3
-        for number, box in enumerate(made):
-            await box.put("/tmp/mine", str(number).encode())
-        assert [await box.get("/tmp/mine") for box in made] == [b"0", b"1", b"2"]
-        given = {box.id for box in made}
-        for box in made:
-            await box.delete()
+        assert len({sandbox.id for sandbox in made}) == 3
+        for number, sandbox in enumerate(made):
+            await sandbox.put("/tmp/mine", str(number).encode())
+        assert [await sandbox.get("/tmp/mine") for sandbox in made] == [b"0", b"1", b"2"]
+        given = {sandbox.id for sandbox in made}
+        for sandbox in made:
+            await sandbox.delete()
         fresh = await second.create(SPEC)
         assert fresh.id not in given
         assert (await fresh.exec("ls /tmp")).stdout.text == ""
@@ -114,12 +114,12 @@ async def test_a_killed_broker_leaves_none_that_waited_and_keeps_those_that_were
     broker: BrokerProcess, sandboxes: Sandboxes
 ) -> None:
     (claimed,) = await claim(sandboxes, 1)
-    kept = {box.id for box in await sandboxes.alive()}
+    kept = {sandbox.id for sandbox in await sandboxes.alive()}
     await eventually(lambda: ready(sandboxes))
     await eventually(lambda: renamed(broker, claimed))
     broker.kill()
     broker.start()
-    assert {box.id for box in await sandboxes.alive()} == kept
+    assert {sandbox.id for sandbox in await sandboxes.alive()} == kept
     assert {name.partition(".")[0] for name in containers(broker)} == {f"gym-{id}" for id in kept}
     assert (await claimed.exec("echo here")).stdout.text == "here\n"
 
@@ -131,7 +131,7 @@ async def test_ready_ones_never_keep_an_instance_from_what_it_was_granted(
     await eventually(lambda: ready(sandboxes))
     while len(await sandboxes.alive()) < GRANT.max_sandboxes:
         made.append(await sandboxes.create({**SPEC, "labels": {"number": str(len(made))}}))
-    alive = {f"gym-{box.id}" for box in await sandboxes.alive()}
+    alive = {f"gym-{sandbox.id}" for sandbox in await sandboxes.alive()}
 
     async def only_those() -> bool:
         return {name.partition(".")[0] for name in containers(broker)} == alive

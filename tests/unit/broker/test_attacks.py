@@ -37,15 +37,15 @@ async def send(running: Running, method: str, path: str, body: Any = None, token
 def upgrade(url: str, path: str, token: str) -> bytes:
     """The first line of the answer to a WebSocket."""
     where = urlsplit(url)
-    with socket.create_connection((where.hostname or "", where.port or 0), 10) as line:
+    with socket.create_connection((where.hostname or "", where.port or 0), 10) as sock:
         head = f"GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\nupgrade: websocket\r\n"
-        line.sendall(f"{head}connection: upgrade\r\nsec-websocket-version: 13\r\nsec-websocket-key: a\r\n\r\n".encode())
-        return line.recv(4096).partition(b"\r\n")[0]
+        sock.sendall(f"{head}connection: upgrade\r\nsec-websocket-version: 13\r\nsec-websocket-key: a\r\n\r\n".encode())
+        return sock.recv(4096).partition(b"\r\n")[0]
 
 
 async def test_a_foreign_sandbox_is_unknown_on_every_route() -> None:
     async with memory_broker() as (_, running, sandboxes):
-        box = await sandboxes.create(SPEC)
+        sandbox = await sandboxes.create(SPEC)
         tried = 0
         for route in ROUTES:
             method, path = route.split(" ")
@@ -53,12 +53,12 @@ async def test_a_foreign_sandbox_is_unknown_on_every_route() -> None:
                 verb = path.removeprefix("/sandboxes/*").lstrip("/").replace("*", "x")
                 query = "?path=/x" if verb in ("files", "stat", "list", "dirs", "tree") else ""
                 status, body = await send(
-                    running, method, f"/sandboxes/{box.id}/{verb}{query}", BODIES.get(verb), OTHER_TOKEN
+                    running, method, f"/sandboxes/{sandbox.id}/{verb}{query}", BODIES.get(verb), OTHER_TOKEN
                 )
-                assert (status, box.id in body["error"]["message"]) == (404, True), route
+                assert (status, sandbox.id in body["error"]["message"]) == (404, True), route
                 tried += 1
         assert tried > 20
-        assert (await box.inspect()).state == "running"
+        assert (await sandbox.inspect()).state == "running"
 
 
 @pytest.mark.parametrize(
@@ -67,24 +67,24 @@ async def test_a_foreign_sandbox_is_unknown_on_every_route() -> None:
 )
 async def test_a_terminal_is_the_owners_and_asks_for_what_can_be(token: str, query: str, status: bytes) -> None:
     async with memory_broker() as (_, running, sandboxes):
-        box = await sandboxes.create(SPEC)
-        first = await asyncio.to_thread(upgrade, running.url, f"/sandboxes/{box.id}/attach{query}", token)
+        sandbox = await sandboxes.create(SPEC)
+        first = await asyncio.to_thread(upgrade, running.url, f"/sandboxes/{sandbox.id}/attach{query}", token)
         assert first.split(b" ")[1] == status
 
 
 async def test_a_lease_of_a_foreign_owner_is_not_touched() -> None:
     async with memory_broker() as (_, running, sandboxes):
-        box = await sandboxes.create(SPEC)
+        sandbox = await sandboxes.create(SPEC)
         status, body = await send(running, "DELETE", f"/leases/{sandboxes.owner}", token=OTHER_TOKEN)
         assert (status, body["removed"]) == (200, 0)
-        assert (await box.inspect()).state == "running"
+        assert (await sandbox.inspect()).state == "running"
 
 
 @pytest.mark.parametrize("labels", [{"gym.type": "sandbox"}, {"com.docker.compose.project": "other"}, {"A B": "x"}])
 async def test_a_fork_has_no_labels_that_a_sandbox_may_not_have(labels: dict[str, str]) -> None:
     async with memory_broker() as (engine, running, sandboxes):
-        box = await sandboxes.create(SPEC)
-        status, body = await send(running, "POST", f"/sandboxes/{box.id}/fork", {"labels": labels})
+        sandbox = await sandboxes.create(SPEC)
+        status, body = await send(running, "POST", f"/sandboxes/{sandbox.id}/fork", {"labels": labels})
         assert status in (403, 422)
         assert "labels." in body["error"]["message"]
         assert len(engine.alive) == 1
@@ -93,23 +93,23 @@ async def test_a_fork_has_no_labels_that_a_sandbox_may_not_have(labels: dict[str
 @pytest.mark.parametrize("user", ["-1", "4294967295", "a b", "../x", "x" * 5000, "0\n", "root:a b"])
 async def test_a_user_that_cannot_be_is_the_askers_fault_and_no_strain_of_the_engine(user: str) -> None:
     async with memory_broker() as (_, running, sandboxes):
-        box = await sandboxes.create(SPEC)
+        sandbox = await sandboxes.create(SPEC)
         with pytest.raises(RolloutError, match="user") as ran:
-            await box.exec(["id"], user=user)
+            await sandbox.exec(["id"], user=user)
         with pytest.raises(RolloutError, match="user") as wrote:
-            await box.put("/x", b"", user=user)
+            await sandbox.put("/x", b"", user=user)
         assert (ran.value.status, wrote.value.status) == (422, 422)
         assert running.broker.execs.cuts == 0
 
 
 async def test_what_is_kept_by_name_has_a_name_of_some_length_at_most() -> None:
     async with memory_broker() as (_, running, sandboxes):
-        box = await sandboxes.create(SPEC)
+        sandbox = await sandboxes.create(SPEC)
         assert (await send(running, "POST", f"/leases/{'x' * 201}", {}))[0] == 422
         assert (await send(running, "POST", f"/leases/{'x' * 200}", {}))[0] == 200
         body = {"argv": ["echo"], "id": "x" * 301}
-        assert (await send(running, "POST", f"/sandboxes/{box.id}/exec", body))[0] == 422
-        assert (await send(running, "POST", f"/sandboxes/{box.id}/exec", {**body, "id": "x" * 300}))[0] == 200
+        assert (await send(running, "POST", f"/sandboxes/{sandbox.id}/exec", body))[0] == 422
+        assert (await send(running, "POST", f"/sandboxes/{sandbox.id}/exec", {**body, "id": "x" * 300}))[0] == 200
 
 
 async def test_one_request_id_of_two_instances_is_two_requests() -> None:

@@ -32,12 +32,12 @@ def test_limits_of_the_first_version_are_written(tmp_path: Path) -> None:
     version_1(tmp_path)
     places = find_cgroup_roots(VERSION_1, tmp_path)
     assert places is not None
-    group = make_group(places, "box", Limits(cpus=1.5, memory=1 << 20, pids=10))
-    assert (tmp_path / "memory/box/memory.limit_in_bytes").read_text() == "1048576"
-    assert (tmp_path / "memory/box/memory.memsw.limit_in_bytes").read_text() == "1048576"
-    assert (tmp_path / "pids/mine/box/pids.max").read_text() == "10"
-    assert (tmp_path / "cpu/box/cpu.cfs_quota_us").read_text() == "150000"
-    assert group.procs_files == tuple(tmp_path / name / "box/cgroup.procs" for name in ("memory", "pids/mine", "cpu"))
+    group = make_group(places, "one", Limits(cpus=1.5, memory=1 << 20, pids=10))
+    assert (tmp_path / "memory/one/memory.limit_in_bytes").read_text() == "1048576"
+    assert (tmp_path / "memory/one/memory.memsw.limit_in_bytes").read_text() == "1048576"
+    assert (tmp_path / "pids/mine/one/pids.max").read_text() == "10"
+    assert (tmp_path / "cpu/one/cpu.cfs_quota_us").read_text() == "150000"
+    assert group.procs_files == tuple(tmp_path / name / "one/cgroup.procs" for name in ("memory", "pids/mine", "cpu"))
 
 
 def test_the_second_version_makes_groups_beside_its_own(tmp_path: Path) -> None:
@@ -45,13 +45,13 @@ def test_the_second_version_makes_groups_beside_its_own(tmp_path: Path) -> None:
     places = find_cgroup_roots("0::/user.slice/app.scope\n", tmp_path)
     assert places is not None
     assert (places.version, places.memory) == (2, tmp_path / "user.slice")
-    group = make_group(places, "box", Limits(cpus=0.5, memory=1 << 20, pids=10))
-    folder = tmp_path / "user.slice" / "box"
+    group = make_group(places, "one", Limits(cpus=0.5, memory=1 << 20, pids=10))
+    folder = tmp_path / "user.slice" / "one"
     assert group == ControlGroup((folder,), folder / "memory.events")
     found = {path.name: path.read_text() for path in folder.iterdir()}
     wanted = {"memory.max": "1048576", "memory.swap.max": "0", "pids.max": "10", "cpu.max": "50000 100000"}
     assert found == wanted
-    assert find_group(places, "box").folders == (folder,)
+    assert find_group(places, "one").folders == (folder,)
 
 
 def test_a_controller_that_is_not_shared_out_means_no_groups(tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ async def test_hundreds_of_leftovers_leave_room_for_commands(tmp_path: Path) -> 
         assert open_files < 200 * 3 + 20 + 20  # the oldest twenty have lost their pipes
 
 
-async def test_the_line_of_a_killed_helper_says_so(tmp_path: Path) -> None:
+async def test_the_channel_of_a_killed_helper_says_so(tmp_path: Path) -> None:
     process = await spawn_helper(tmp_path)
     assert process.stdin is not None
     assert process.stdout is not None

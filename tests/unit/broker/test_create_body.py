@@ -23,7 +23,7 @@ from gym.broker.providers.docker.create_body import (
 from gym.wire.sandbox import Limits, SandboxSpec
 
 PLACE = ContainerSetup(image="sha256:aa", helper="gym-helper-1", cpus=2.0)
-TAGS = Tags("box-1", "stack", "inst", "owner", "r-1", 12.5, "", "")
+TAGS = Tags("one-1", "stack", "inst", "owner", "r-1", 12.5, "", "")
 KEYS = frozenset(
     ("NetworkMode", "Privileged", "CapDrop", "CapAdd", "SecurityOpt", "IpcMode", "CgroupnsMode", "PidsLimit", "Memory")
     + ("MemorySwap", "NanoCpus", "OomScoreAdj", "Init", "ReadonlyRootfs", "Tmpfs", "Mounts", "LogConfig", "AutoRemove")
@@ -59,7 +59,7 @@ def test_no_request_changes_what_holds_a_sandbox(spec: SandboxSpec) -> None:
     ]
     assert {"/proc/1", "/proc/sys", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"} <= set(host["ReadonlyPaths"])
     assert body["Entrypoint"][:2] == ["/.gym/helper", "--guard"]
-    assert (body["Cmd"], body["Image"], body["Hostname"]) == ([], "sha256:aa", "box-1")
+    assert (body["Cmd"], body["Image"], body["Hostname"]) == ([], "sha256:aa", "one-1")
     assert all("nosuid,nodev" in options for options in host["Tmpfs"].values())
     assert {key: body["Labels"][key] for key in tags_to_labels(TAGS)} == tags_to_labels(TAGS)
 
@@ -80,7 +80,7 @@ def test_a_label_that_is_torn_still_gives_a_sandbox() -> None:
 
 tags_of_anybody = st.builds(
     Tags,
-    id=st.just("box-1"),
+    id=st.just("one-1"),
     stack=st.just("stack"),
     instance=words,
     owner=words,
@@ -101,7 +101,7 @@ def test_tags_are_read_back_from_labels_and_later_ones_from_the_name(tags: Tags)
     assert name.replace("-", "").replace("_", "").replace(".", "").isalnum()
 
 
-@pytest.mark.parametrize("name", ["gym-box-1", "gym-box-1.", "gym-box-1.!!", "gym-box-1.WzFd", "gym-box-1.e30", "x"])
+@pytest.mark.parametrize("name", ["gym-one-1", "gym-one-1.", "gym-one-1.!!", "gym-one-1.WzFd", "gym-one-1.e30", "x"])
 def test_a_name_that_says_nothing_leaves_the_labels(name: str) -> None:
     assert labels_to_tags(tags_to_labels(TAGS), name) == TAGS
 
@@ -124,10 +124,10 @@ def test_disk_is_limited_by_the_driver_where_it_can() -> None:
     assert {"Name": "fsize", "Soft": 1 << 30, "Hard": 1 << 30} in hosts[1]["Ulimits"]
 
 
-def test_another_users_line_is_the_helper_and_nothing_more() -> None:
+def test_another_users_channel_is_the_helper_and_nothing_more() -> None:
     body = exec_body("nobody")
     assert (body["Privileged"], body["User"], body["Cmd"][0]) == (False, "nobody", "/.gym/helper")
-    assert container_name(TAGS) == "gym-box-1"
+    assert container_name(TAGS) == "gym-one-1"
 
 
 def test_a_read_only_sandbox_has_a_tmp() -> None:

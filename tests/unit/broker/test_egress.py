@@ -153,12 +153,12 @@ def test_rules_of_the_internet_allow_every_name_and_no_name_is_none() -> None:
 async def ask(seen: Seen, hosts: tuple[str, ...], words: bytes) -> bytes:
     """What a door answers to one connection, over a real socket."""
     config = EgressConfig.model_validate({"ports": seen.ports, "private": (GOOD,)})
-    door = Gateway(config, Tags("box", "stack", "inst", "owner", "rollout"), EgressRules(hosts), seen.note, resolve)
+    door = Gateway(config, Tags("sandbox", "stack", "inst", "owner", "rollout"), EgressRules(hosts), seen.note, resolve)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        line = OutsideConnection(reader, writer)
-        line.abort = lambda: writer.close()  # type: ignore[method-assign]  # its last words are to arrive
-        await door.serve(PROXY, line)
+        connection = OutsideConnection(reader, writer)
+        connection.abort = lambda: writer.close()  # type: ignore[method-assign]  # its last words are to arrive
+        await door.serve(PROXY, connection)
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:

@@ -145,7 +145,7 @@ async def test_nothing_is_left_when_its_parent_is_killed(tmp_path: Path) -> None
     await until(lambda: not runs(pid), "the command has ended")
 
 
-async def test_a_line_broken_in_the_middle_of_a_frame_can_be_taken_up(tmp_path: Path) -> None:
+async def test_a_channel_broken_in_the_middle_of_a_frame_can_be_resumed(tmp_path: Path) -> None:
     process = await spawn_helper(tmp_path)
     assert process.stdin is not None
     assert process.stdout is not None

@@ -65,7 +65,7 @@ class Hostile:
 
 
 @pytest.fixture
-async def line() -> AsyncIterator[tuple[PipeChannel, Hostile]]:
+async def peers() -> AsyncIterator[tuple[PipeChannel, Hostile]]:
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_unix_connection(sock=ours)
     their_reader, their_writer = await asyncio.open_unix_connection(sock=theirs)
@@ -84,10 +84,10 @@ TAIL = frames.TAIL_HEAD.pack(0, 0, 0) + PIECE[:32768]
 
 
 @pytest.mark.parametrize(("kind", "body"), [(frames.STDOUT, PIECE), (frames.STDERR, PIECE), (frames.TAIL, TAIL)])
-async def test_a_helper_that_sends_more_output_than_is_kept_loses_its_line(
-    line: tuple[PipeChannel, Hostile], kind: int, body: bytes
+async def test_a_helper_that_sends_more_output_than_is_kept_loses_its_channel(
+    peers: tuple[PipeChannel, Hostile], kind: int, body: bytes
 ) -> None:
-    channel, hostile = line
+    channel, hostile = peers
     waiting = asyncio.create_task(channel.exec(ExecRequest(argv=("x",), max_output=1 << 20)))
     await asyncio.sleep(0)
     assert await hostile.flood(kind, body, 4000) < 4000
@@ -96,10 +96,10 @@ async def test_a_helper_that_sends_more_output_than_is_kept_loses_its_line(
     assert channel.closed
 
 
-async def test_a_helper_that_sends_live_output_without_being_given_room_loses_its_line(
-    line: tuple[PipeChannel, Hostile],
+async def test_a_helper_that_sends_live_output_without_being_given_room_loses_its_channel(
+    peers: tuple[PipeChannel, Hostile],
 ) -> None:
-    channel, hostile = line
+    channel, hostile = peers
     heard: list[int] = []
     starting = asyncio.create_task(channel.start(ExecRequest(argv=("x",)), lambda _, data: heard.append(len(data))))
     await asyncio.sleep(0)
@@ -111,10 +111,10 @@ async def test_a_helper_that_sends_live_output_without_being_given_room_loses_it
     assert sum(heard) <= frames.WINDOW
 
 
-async def test_a_helper_that_sends_more_of_a_file_than_was_asked_for_loses_its_line(
-    line: tuple[PipeChannel, Hostile],
+async def test_a_helper_that_sends_more_of_a_file_than_was_asked_for_loses_its_channel(
+    peers: tuple[PipeChannel, Hostile],
 ) -> None:
-    channel, hostile = line
+    channel, hostile = peers
     waiting = asyncio.create_task(channel.read_file("/x", length=10))
     await asyncio.sleep(0)
     assert await hostile.flood(frames.STDOUT, PIECE[:1000], 4000) < 4000
@@ -132,8 +132,8 @@ async def test_a_helper_that_sends_more_of_a_file_than_was_asked_for_loses_its_l
         frames.encode_frame(frames.TAIL, 1, frames.TAIL_HEAD.pack(200, 0, 0)),
     ],
 )
-async def test_a_frame_that_makes_no_sense_ends_the_line(line: tuple[PipeChannel, Hostile], frame: bytes) -> None:
-    channel, hostile = line
+async def test_a_frame_that_makes_no_sense_ends_the_channel(peers: tuple[PipeChannel, Hostile], frame: bytes) -> None:
+    channel, hostile = peers
     waiting = asyncio.create_task(channel.exec(ExecRequest(argv=("x",), max_output=1000)))
     await asyncio.sleep(0)
     hostile._writer.write(frame)
@@ -144,10 +144,10 @@ async def test_a_frame_that_makes_no_sense_ends_the_line(line: tuple[PipeChannel
 
 class Door:
     def __init__(self) -> None:
-        self.lines: list[RelayConnection] = []
+        self.accepted: list[RelayConnection] = []
 
-    def accept(self, door: int, line: RelayConnection) -> None:
-        self.lines.append(line)
+    def accept(self, door: int, connection: RelayConnection) -> None:
+        self.accepted.append(connection)
 
     def ask(self, door: int, data: bytes, answer: Callable[[bytes], None]) -> None:
         answer(bytes(500))
@@ -195,7 +195,7 @@ async def test_a_relay_that_opens_without_saying_where_does_no_harm() -> None:
     relay = Relay(door)
     for number in range(10_000):
         relay.take(1, HEAD.pack(OPEN, number, 0) + HEAD.pack(OPEN, number, 1) + b"\xff" + HEAD.pack(RESET, number, 0))
-    assert not door.lines
+    assert not door.accepted
     assert not relay._connections
 
 

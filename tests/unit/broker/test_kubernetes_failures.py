@@ -113,13 +113,13 @@ async def test_a_pod_deleted_by_another_is_no_ones_reward(tmp_path: Path) -> Non
         await sandbox.remove()
 
 
-async def test_a_line_that_breaks_is_told_apart_from_a_pod_that_ended(
+async def test_a_channel_that_breaks_is_told_apart_from_a_pod_that_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kubernetes_sandbox, "NEWS_SECONDS", 0.1)
     async with provided(tmp_path) as (fake, provider):
         sandbox = await provider.create(SPEC, tags("a1"))
-        fake.break_lines()
+        fake.break_connections()
         await sandbox.channel.wait_closed()
         assert "the pod still runs" in await sandbox.why_lost()
         assert not sandbox.own_doing

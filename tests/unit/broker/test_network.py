@@ -18,7 +18,7 @@ from gym.wire.sandbox import Network
 from tests.support.sandbox_docker import engine_that, reply
 
 INTERNET = Network(access="internet")
-TAGS = Tags("box", "stack", "inst", "owner")
+TAGS = Tags("sandbox", "stack", "inst", "owner")
 LINE = cast(Channel, None)  # handed on to a gate, and not looked at
 
 

@@ -173,7 +173,7 @@ def test_a_message_in_parts_is_put_together_and_control_frames_may_stand_between
         bytes([0x09, 0x80]) + bytes(4),  # a ping in parts
     ],
 )
-def test_frames_that_break_the_protocol_end_the_line(frame: bytes) -> None:
+def test_frames_that_break_the_protocol_end_the_connection(frame: bytes) -> None:
     with pytest.raises(BadFrame):
         list(Decoder(masked=True).feed(frame))
 
@@ -182,7 +182,7 @@ def test_the_handshakes_answer_is_that_of_the_standard() -> None:
     assert accept_key(b"dGhlIHNhbXBsZSBub25jZQ==") == b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 
 
-class Line:
+class FakeTransport:
     """One end of a connection, as the event loop's."""
 
     def __init__(self) -> None:
@@ -201,24 +201,24 @@ class Line:
 
 @pytest.mark.parametrize("kind", [BINARY, TEXT])
 async def test_a_terminal_takes_no_more_than_it_can_pass_on(kind: int) -> None:
-    protocol, line = WebSocketProtocol(SimpleNamespace(loaded_app=None), None, None), Line()
-    protocol._transport, protocol._begun = line, True
+    protocol, transport = WebSocketProtocol(SimpleNamespace(loaded_app=None), None, None), FakeTransport()
+    protocol._transport, protocol._begun = transport, True
     protocol.data_received(encode(kind, b"x" * (HIGH_WATER + 1), masked=True))
-    assert not line.reading
+    assert not transport.reading
     event = await protocol._receive()
     assert len(event.get("bytes") or event.get("text") or b"") == HIGH_WATER + 1
-    assert line.reading
+    assert transport.reading
 
 
 async def test_who_does_not_read_is_sent_no_answer_to_a_ping() -> None:
-    protocol, line = WebSocketProtocol(SimpleNamespace(loaded_app=None), None, None), Line()
-    protocol._transport, protocol._begun = line, True
+    protocol, transport = WebSocketProtocol(SimpleNamespace(loaded_app=None), None, None), FakeTransport()
+    protocol._transport, protocol._begun = transport, True
     protocol.pause_writing()
     protocol.data_received(encode(PING, b"there?", masked=True))
-    assert line.written == b""
+    assert transport.written == b""
     protocol.resume_writing()
     protocol.data_received(encode(PING, b"there?", masked=True))
-    assert line.written == encode(PONG, b"there?")
+    assert transport.written == encode(PONG, b"there?")
 
 
 def test_a_token_is_an_instance_or_the_operator_or_unknown() -> None:

@@ -60,7 +60,7 @@ def test_a_granted_image_goes_on_by_its_full_name(asked: str, whole: str) -> Non
         f"exact@sha256:{'cd' * 32}",
         "exact:latest",
         "docker.io/library/gym-task:0123",
-        "gym-fork/other:box",
+        "gym-fork/other:sandbox",
         "gym-helper",
     ],
 )

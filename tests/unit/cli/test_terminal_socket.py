@@ -29,22 +29,22 @@ def answering(reply: bytes, *, honest: bool = True) -> socket.socket:
 
 
 def test_what_comes_right_behind_the_handshake_is_not_lost() -> None:
-    with answering(SWITCHED + b"\x82\x02$ ") as line:
-        rest = upgrade(line, "/attach", "token")
-        assert rest + line.recv(65536) == b"\x82\x02$ "
+    with answering(SWITCHED + b"\x82\x02$ ") as sock:
+        rest = upgrade(sock, "/attach", "token")
+        assert rest + sock.recv(65536) == b"\x82\x02$ "
 
 
 def test_a_refusal_is_reported_in_the_brokers_words() -> None:
     body = b'{"error": {"kind": "sandbox", "message": "sandbox sb1 is gone", "retryable": true}}'
     with (
-        answering(b"HTTP/1.1 410 Gone\r\n\r\n" + body) as line,
+        answering(b"HTTP/1.1 410 Gone\r\n\r\n" + body) as sock,
         pytest.raises(RolloutError, match="sandbox sb1 is gone"),
     ):
-        upgrade(line, "/attach", "token")
+        upgrade(sock, "/attach", "token")
 
 
 def test_a_peer_that_is_no_websocket_server_is_found_out() -> None:
-    with answering(SWITCHED, honest=False) as line, pytest.raises(InfraError, match="with a wrong key"):
-        upgrade(line, "/attach", "token")
-    with answering(b"") as line, pytest.raises(InfraError, match="closed the line"):
-        upgrade(line, "/attach", "token")
+    with answering(SWITCHED, honest=False) as sock, pytest.raises(InfraError, match="with a wrong key"):
+        upgrade(sock, "/attach", "token")
+    with answering(b"") as sock, pytest.raises(InfraError, match="closed the line"):
+        upgrade(sock, "/attach", "token")

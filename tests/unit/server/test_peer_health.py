@@ -282,17 +282,17 @@ def test_every_connection_has_its_kernel_ask_after_the_peer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         keep_alive(listener)
         address = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", listener.getsockname())
-        with make_live_socket(address) as line:
-            line.connect(listener.getsockname())
+        with make_live_socket(address) as sock:
+            sock.connect(listener.getsockname())
             accepted, _ = listener.accept()
             with accepted:
-                for one in (line, accepted) if sys.platform == "linux" else (line,):
+                for one in (sock, accepted) if sys.platform == "linux" else (sock,):
                     assert one.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
                 if sys.platform == "linux":
-                    for one in (line, accepted):
+                    for one in (sock, accepted):
                         values = [one.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in PROBES]
                         assert values == [3, 2, 3]
-                    assert heard_within(line, 60)
+                    assert heard_within(sock, 60)
 
 
 PROBES = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
@@ -301,11 +301,11 @@ PROBES = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
 def test_options_that_a_system_does_not_have_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (*PROBES, "TCP_USER_TIMEOUT", "TCP_INFO"):
         monkeypatch.delattr(socket, name, raising=False)
-    with socket.socket() as line:
-        keep_alive(line)
-        limit_unacknowledged(line)
-        assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-        assert not heard_within(line, 60)
+    with socket.socket() as sock:
+        keep_alive(sock)
+        limit_unacknowledged(sock)
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert not heard_within(sock, 60)
 
 
 def test_a_socket_file_has_no_such_options() -> None:

@@ -9,7 +9,7 @@ from plain import PlainPlace, check_base, read_plain
 from tasks import Reach, Task
 
 from gym.sandbox.broker_client import Sandbox, Sandboxes
-from gym.sandbox.place_limits import PlaceLimits, kept_if_ready
+from gym.sandbox.sandbox_defaults import SandboxDefaults, delete_on_error
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, Network, SandboxSpec
 
@@ -20,15 +20,15 @@ FOLDERS: Final = ("/logs/agent", "/logs/artifacts")  # that agents of Harbor fin
 Role = Literal["agent", "verifier"]
 
 
-class PlaceConfig(PlaceLimits):
+class SandboxConfig(SandboxDefaults):
     """What a sandbox is like where its task does not say."""
 
     public: Literal["none", "internet"] = "none"  # what a task gets that asks for the public network
     plain_bases: tuple[str, ...] = ("python:3*-slim*", "python:3.[0-9]*", "debian:*", "ubuntu:*")
 
 
-class Places:
-    def __init__(self, sandboxes: Sandboxes, config: PlaceConfig) -> None:
+class TaskSandboxes:
+    def __init__(self, sandboxes: Sandboxes, config: SandboxConfig) -> None:
         self._sandboxes = sandboxes
         self._config = config
         self._abilities: dict[str, Any] = {}
@@ -38,14 +38,14 @@ class Places:
         source = task.verifier_source if role == "verifier" and task.harbor.separate else task.source
         plain = self._read_plain(task, source) if await self.has_no_images() else None
         spec = self._spec(task, role, source, plain)
-        box = await self._sandboxes.create(spec, rollout=rollout, timeout=self._config.create_timeout)
-        async with kept_if_ready(box):
+        sandbox = await self._sandboxes.create(spec, rollout=rollout, timeout=self._config.create_timeout)
+        async with delete_on_error(sandbox):
             for folder in FOLDERS:
-                await box.make_dir(folder)
+                await sandbox.make_dir(folder)
             for path, data in (plain.files if plain else {}).items():
-                await box.make_dir(posixpath.dirname(path))
-                await box.put(path, data, mode=0o755 if data.startswith(b"#!") else None)
-        return box, spec.workdir or ""
+                await sandbox.make_dir(posixpath.dirname(path))
+                await sandbox.put(path, data, mode=0o755 if data.startswith(b"#!") else None)
+        return sandbox, spec.workdir or ""
 
     def check_shared(self, task: Task) -> None:
         """A verifier in the agent's own files has the agent's network, for it has its sandbox."""

@@ -1,4 +1,4 @@
-"""What a server's configuration says of all its sandboxes, and how one that cannot be made ready goes away."""
+"""What a server's configuration says of all its sandboxes; and the deletion of one that could not be made ready."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from gym.sandbox.broker_client import Sandbox
 from gym.wire.sandbox import Limits, Size
 
 
-class PlaceLimits(BaseModel):
-    """Subclass it for what a server has besides."""
+class SandboxDefaults(BaseModel):
+    """What a sandbox gets where its task does not say. A server derives from it to add settings of its own."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -23,16 +23,16 @@ class PlaceLimits(BaseModel):
     create_timeout: float = Field(default=1800.0, gt=0)  # an image may have to be fetched or built first
 
     def limits(self, *, cpus: float | None = None, memory: int | None = None, disk: int | None = None) -> Limits:
-        """With what a task says itself."""
+        """The task's own limits come first."""
         own = {} if disk is None else {"disk": disk}
         return Limits(cpus=cpus or self.cpus, memory=memory or self.memory, pids=self.pids, **own)
 
 
 @asynccontextmanager
-async def kept_if_ready(box: Sandbox) -> AsyncIterator[None]:
-    """Around what makes it ready: where that fails, nothing else would delete it."""
+async def delete_on_error(sandbox: Sandbox) -> AsyncIterator[None]:
+    """Deletes the sandbox where the block raises: until a session owns it, nothing else would."""
     try:
         yield
     except BaseException:
-        await box.delete()
+        await sandbox.delete()
         raise
