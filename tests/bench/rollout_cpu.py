@@ -66,7 +66,7 @@ def main() -> int:
 
 @contextmanager
 def policy_of(model: str) -> Iterator[tuple[str, ...]]:
-    """What `gym up` is told of the policy. The endpoint is a process of its own, so that it is not counted."""
+    """The arguments of `gym up` for the policy. The endpoint is a process of its own, so that it is not counted."""
     if model == "scripted":
         yield ("--model", model)
         return

@@ -98,8 +98,8 @@ async def hostile_console(folder: Path) -> AsyncIterator[str]:
         deps = Deps(sources, Prober(client), parts=parts, client=client, sections=lambda: sections)
         async with running(make_app(deps)) as console:
             collecting = {"done": 1, "failed": 2, "total": 4, "in_flight": 1, "rate": 1.0, "mean_reward": 0.5}
-            told = {**collecting, "eta_seconds": 3.0, "failures": {ALL[:60]: 2}, "paused_reason": ALL}
-            heartbeat = {"id": "run", "output": ALL, "host": ALL[:60], "pid": 7, "progress": told}
+            progress = {**collecting, "eta_seconds": 3.0, "failures": {ALL[:60]: 2}, "paused_reason": ALL}
+            heartbeat = {"id": "run", "output": ALL, "host": ALL[:60], "pid": 7, "progress": progress}
             headers = [(b"content-type", b"application/json")]
             await client.request("POST", f"{console}/collections", body=orjson.dumps(heartbeat), headers=headers)
             yield console

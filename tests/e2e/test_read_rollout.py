@@ -25,7 +25,7 @@ HOPS = {"seed": 5.0, "model": 20.0}
 SHOWN = "document.querySelector('#reading h2')?.textContent"
 
 
-def told(text: str, **more: Any) -> dict[str, Any]:
+def answered_rollout(text: str, **more: Any) -> dict[str, Any]:
     line = rollout(0, **more)
     output = line["response"]["output"]
     output[2]["output"] = "\x1b[31mfailed\x1b[0m\n[exit code 3]"
@@ -36,9 +36,9 @@ def told(text: str, **more: Any) -> dict[str, Any]:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     evaluation = {"responses_create_params": {"input": "Is it right?"}, "verdict_label": "[[NO]]"}
-    first = told(SAID, model_patch=PATCH, judge_evaluations=[evaluation], library_reward=0.5)
+    first = answered_rollout(SAID, model_patch=PATCH, judge_evaluations=[evaluation], library_reward=0.5)
     first["_gym"] |= {"hops": HOPS, "seconds": 0.163}
-    second = told("It is 8.", repeat=1, reward=0.0)
+    second = answered_rollout("It is 8.", repeat=1, reward=0.0)
     write_lines(tmp_path / "x_failures.jsonl", [failure(5)])
     write_lines(tmp_path / "x_materialized_inputs.jsonl", [{"_ng_task_index": 0, "_ng_rollout_index": 0, "seen": "so"}])
     return write_lines(tmp_path / "x.jsonl", [first, second, rollout(1)])

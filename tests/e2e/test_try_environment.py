@@ -78,7 +78,7 @@ async def test_an_environment_is_found_read_and_tried(tmp_path: Path) -> None:
         assert page.complaints == []
 
 
-async def test_a_reason_a_failure_and_an_environment_of_steps_are_told(tmp_path: Path) -> None:
+async def test_a_reason_a_failure_and_an_environment_of_steps_are_shown(tmp_path: Path) -> None:
     async with opened(tmp_path) as (url, page):
         await page.open(f"{url}/view/environments?{urlencode({'name': 'counting', 'part': 'try'})}")
         await begin(page)
@@ -96,9 +96,9 @@ async def test_a_reason_a_failure_and_an_environment_of_steps_are_told(tmp_path:
         assert await page.run("document.querySelector('.chip.reward') === null")
         await page.open(f"{url}/view/environments?{urlencode({'name': 'guessing', 'part': 'try'})}")
         await begin(page)
-        for text, told in (("3", "reward so far 0.25"), ("7", "reward 1.25")):
+        for text, shown in (("3", "reward so far 0.25"), ("7", "reward 1.25")):
             await page.run(f"{ANSWER}.value = '{text}'; {SAY}.click()")
-            await page.until(f"$('part').innerText.includes('{told}')")
+            await page.until(f"$('part').innerText.includes('{shown}')")
         await page.open(f"{url}/view/environments?{urlencode({'name': 'silent', 'part': 'try'})}")
         await page.until("$('part').innerText.includes('gym up silent')")
         assert page.complaints == []

@@ -11,7 +11,7 @@ import pytest
 from tests.support.ray_cluster import WITHIN_SECONDS, Desk, Raylets, ray_environment, until
 
 pytestmark = pytest.mark.long  # as test_ray_cluster.py
-HAS = {2: ("--num-gpus=1",), 3: ("--num-gpus=1", '--resources={"big": 1}')}  # Ray believes what it is told
+HAS = {2: ("--num-gpus=1",), 3: ("--num-gpus=1", '--resources={"big": 1}')}  # Ray believes these numbers
 UP = ("up", "mcqa", "--model", "scripted", "--port", "0", "--on", "ray", "--timeout", "900")
 COLLECT = ("rollouts", "mcqa", "--concurrency", "8", "--repeats", "2", "-o")
 GPU, BIG, AGENT_GPU = "++mcqa.gpus=1", "++mcqa.ray.resources.big=1", "++mcqa_simple_agent.gpus=1"

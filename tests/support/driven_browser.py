@@ -79,18 +79,18 @@ class DrivenPage:
         path.write_bytes(base64.b64decode(shot["data"]))
 
     async def listen(self) -> None:
-        async for message in self._socket:
-            told = orjson.loads(message.data)
-            if "id" in told:
-                future = self._waiting.pop(told["id"])
+        async for frame in self._socket:
+            message = orjson.loads(frame.data)
+            if "id" in message:
+                future = self._waiting.pop(message["id"])
                 if future.done():
                     continue
-                if "error" in told:
-                    future.set_exception(BrowserRefusedError(told["error"].get("message")))
+                if "error" in message:
+                    future.set_exception(BrowserRefusedError(message["error"].get("message")))
                 else:
-                    future.set_result(told["result"])
+                    future.set_result(message["result"])
             else:
-                self._hear(told["method"], told["params"])
+                self._hear(message["method"], message["params"])
 
     def _hear(self, method: str, params: dict[str, Any]) -> None:
         if method == "Runtime.exceptionThrown":

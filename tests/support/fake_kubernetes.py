@@ -70,7 +70,7 @@ class FakeKubernetes:
         (self.account / "namespace").write_text(NAMESPACE)
 
     async def expire(self) -> None:
-        """Events until now are no longer kept: who asks for them, or waits for the next, is told 410."""
+        """Events until now are no longer kept: who asks for them, or waits for the next, gets a 410."""
         async with self._changed:
             self._oldest = self._now = next(self._versions)
             self._changed.notify_all()

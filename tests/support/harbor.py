@@ -57,7 +57,7 @@ def hello(folder: Path, more: str = "") -> dict[str, Any]:
 async def at_work(
     harbor: Process, task: dict[str, Any], *commands: str
 ) -> AsyncIterator[tuple[Caller, dict[str, Any]]]:
-    """A session in which the commands were typed; what it was told of its sandbox."""
+    """A session in which the commands were typed; its sandbox's handle."""
     async with Caller(harbor.url) as caller:
         seeded = await caller.post("/seed_session", task)
         assert seeded.status == 200, seeded.body

@@ -47,7 +47,7 @@ class Raylets:
         self._has: dict[int, tuple[str, ...]] = {}
 
     def start(self, nodes: int, has: Mapping[int, tuple[str, ...]] | None = None) -> None:
-        """`has`: words of `ray start` for a node, by its number. Ray believes how many GPUs it is told of."""
+        """`has`: words of `ray start` for a node, by its number. Ray believes the number of GPUs."""
         self._has = dict(has or {})
         client_port = _free_port()
         self.client_address = f"ray://127.0.0.1:{client_port}"

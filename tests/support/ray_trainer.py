@@ -20,7 +20,7 @@ from gym.runtime.ray_cluster.ray_runtime import RayRuntime
 
 @ray.remote(num_cpus=1)  # type: ignore[untyped-decorator]
 def start_stack(gym: str, folder: str) -> str:
-    """By the command, which is a process of its own: it is told which cluster this task is in."""
+    """By the command, which is a process of its own: its environment names the cluster of this task."""
     env = {**os.environ, "RAY_ADDRESS": ray.get_runtime_context().gcs_address}
     up = ("up", "mcqa", "--model", "scripted", "--on", "ray", "--port", "0", "--timeout", "900")
     subprocess.run([gym, *up], cwd=folder, env=env, check=True, stdout=sys.stderr)

@@ -89,7 +89,7 @@ async def test_a_registry_that_is_slow_or_busy_is_the_infrastructures_failure(tm
         ({"conditions": [{"type": "DisruptionTarget", "status": "True"}]}, "emptied", False),
     ],
 )  # fmt: skip
-async def test_who_ended_a_running_sandbox_is_told(
+async def test_who_ended_a_running_sandbox_is_reported(
     tmp_path: Path, status: dict[str, Any], words: str, own_doing: bool
 ) -> None:
     async with provided(tmp_path) as (fake, provider):

@@ -74,7 +74,7 @@ def test_it_passes_on_what_it_gets_and_one_connection_serves_many_calls(provider
         assert (model.calls, model.spoilt) == (3, 0)
 
 
-def test_it_refuses_fails_and_talks_nonsense_when_it_is_told_to(provider: str) -> None:
+def test_it_refuses_fails_and_talks_nonsense_as_its_mode_says(provider: str) -> None:
     with proxy_of(provider) as (model, connection):
         model.mode = "model-429"
         reply = ask(connection)
@@ -106,7 +106,7 @@ def test_a_model_that_is_not_there_is_a_502() -> None:
         assert reply.status == 502
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+def test_a_port_that_is_taken_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = int(taken.getsockname()[1])
         with (

@@ -139,7 +139,7 @@ def test_a_row_that_takes_the_tools_of_its_server_gets_them() -> None:
     assert shown[:2] == ["user: Count.", "tools: add(number)"]
 
 
-def test_what_is_no_row_is_told() -> None:
+def test_what_is_not_a_row_is_refused() -> None:
     with pytest.raises(UserError, match="responses_create_params"):
         play(Counting.app(), "done", row={"question": "?"})
 
@@ -158,6 +158,6 @@ def test_arguments_are_typed_as_the_tool_wants_them(typed: str, arguments: str) 
 
 
 @pytest.mark.parametrize("typed", ["/add two words", "/add {no json}"])
-def test_arguments_that_cannot_be_read_are_told(typed: str) -> None:
+def test_arguments_that_cannot_be_read_are_refused(typed: str) -> None:
     with pytest.raises(UserError):
         parse_turn(typed, [TOOL])

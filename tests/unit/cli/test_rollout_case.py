@@ -27,8 +27,8 @@ CALLS = [
 def rollout(key: str, reward: float, **row: Any) -> dict[str, Any]:
     response = items.response(CALLS, model="m")
     agent = {"agent_ref": {"type": "responses_api_agents", "name": "simple_weather_simple_agent"}}
-    told = {**ROW, **row, **agent, "_ng_task_index": 0, "_ng_rollout_index": 0, "extra_of_verify": 1}
-    return {**told, "response": response, "reward": reward, "_gym": {"key": key, "agent": "x"}}
+    fields = {**ROW, **row, **agent, "_ng_task_index": 0, "_ng_rollout_index": 0, "extra_of_verify": 1}
+    return {**fields, "response": response, "reward": reward, "_gym": {"key": key, "agent": "x"}}
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def test_few_files_are_named_and_many_are_counted() -> None:
     assert name_files(more, HERE).endswith("other/old.py removed and 40 more")
 
 
-def test_a_change_is_told_with_its_reason_and_an_installation_by_name() -> None:
+def test_a_change_is_described_with_its_reason_and_an_installation_by_name() -> None:
     changes = (
         Change(action="keep", service="policy_model"),
         Change(action="replace", service="tally", why="sources, requirements changed"),
@@ -53,7 +53,7 @@ def test_a_reload_says_whether_an_image_was_built() -> None:
     assert describe_reload(("tally",), built=True) == "tally replaced, from a new image"
 
 
-def test_a_server_that_does_not_start_is_told_by_its_last_word_and_place() -> None:
+def test_a_server_that_does_not_start_is_described_by_its_last_word_and_place() -> None:
     late = NotUp("tally-1", "ended 3 times while it started", TRACEBACK)
     assert describe_late(late) == (
         "tally-1 does not start: NameError: name 'nonsense' is not defined (app.py, line 34)"

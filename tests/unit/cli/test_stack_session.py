@@ -107,6 +107,6 @@ def test_what_is_not_well_is_reported_with_the_command_that_shows_why() -> None:
 
 
 def test_an_engine_that_there_is_not_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(UserError, match=r"--on mesos://m:5050: no such engine\.") as told:
+    with pytest.raises(UserError, match=r"--on mesos://m:5050: no such engine\.") as refused:
         stack_session.choose_engine("mesos://m:5050")
-    assert "--runtime compose|local" in told.value.hint
+    assert "--runtime compose|local" in refused.value.hint

@@ -192,7 +192,7 @@ def test_a_resume_against_a_changed_stack_is_refused_and_names_what_differs(path
     assert len({one["digest"] for one in run["stacks"]}) == 3
 
 
-def test_a_changed_stack_is_told_by_its_settings_not_by_digests(path: Path) -> None:
+def test_a_changed_stack_is_described_by_its_settings_not_by_digests(path: Path) -> None:
     def of(digest: str, parts: str, **fields: Any) -> StackOfRun:
         settings = {"agent": {"fields": fields, "parts": {"configuration": str(fields), "sources": parts}}}
         return StackOfRun({"agent": digest}, settings=settings)
@@ -204,8 +204,8 @@ def test_a_changed_stack_is_told_by_its_settings_not_by_digests(path: Path) -> N
     path.write_bytes(rollout(1))
     with pytest.raises(UserError) as caught:
         resume(of("d2", "s1", max_steps=7, judge={"name": "b", "texts": ["x"]}, strict=True))
-    told = "agent: max_steps: 100 -> 7, judge.name: a -> b, strict: default -> true"
-    assert caught.value.what.splitlines()[1:] == [f"    {told}"]
+    changes = "agent: max_steps: 100 -> 7, judge.name: a -> b, strict: default -> true"
+    assert caught.value.what.splitlines()[1:] == [f"    {changes}"]
     with pytest.raises(UserError, match=r"agent: its sources changed\n"):
         resume(of("d3", "s2", max_steps=100, judge={"name": "a", "texts": ["x"]}))
 

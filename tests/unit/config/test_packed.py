@@ -88,7 +88,7 @@ def test_an_environment_of_its_own_asks_for_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "problem"),
     [
         ("m: {resources_servers: {m: {x: '${oc.env:HOME}'}}}", "reads the variable HOME"),
         ("m: {resources_servers: {m: {x: 'a${ env:TOKEN,none }'}}}", "reads the variable TOKEN"),
@@ -114,6 +114,6 @@ def test_an_environment_of_its_own_asks_for_nothing() -> None:
         ("m: {{", "cannot be read"),
     ],
 )
-def test_what_a_configuration_would_take_from_a_machine_is_found(text: str, told: str) -> None:
+def test_what_a_configuration_would_take_from_a_machine_is_found(text: str, problem: str) -> None:
     (found,) = pack_findings({"m.yaml": text}, {"HOME": "/root"})
-    assert found.startswith(f"m.yaml: {told}")
+    assert found.startswith(f"m.yaml: {problem}")

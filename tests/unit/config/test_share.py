@@ -44,7 +44,7 @@ def test_the_switch_reaches_agents_and_the_scripted_model_and_no_verifier(tmp_pa
 
 
 @pytest.mark.parametrize(("share", "expected"), [(None, [AGENTS]), (True, [AGENTS]), (False, [])])
-def test_agents_of_ours_share_unless_they_are_told_not_to(
+def test_agents_of_ours_share_unless_it_is_switched_off(
     tmp_path: Path, share: bool | None, expected: list[list[str]]
 ) -> None:
     assert together(load(tmp_path, share=share)) == expected
@@ -68,7 +68,7 @@ def test_a_share_that_is_no_yes_or_no_is_reported(tree: ConfigTree) -> None:
 
 
 @pytest.mark.parametrize("share", [None, True, False])
-def test_a_server_is_told_nothing_of_it(tmp_path: Path, share: bool | None) -> None:
+def test_a_server_is_given_no_setting_for_it(tmp_path: Path, share: bool | None) -> None:
     plan = make_plan(load(tmp_path, share=share))
     assert {one.name: one.digest for one in plan.services} == {
         one.name: one.digest for one in make_plan(load(tmp_path)).services

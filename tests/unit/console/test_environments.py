@@ -297,7 +297,7 @@ async def test_what_is_no_turn_is_refused_and_the_try_goes_on(
         ({"server": ["counting"], "example": 0}, 404),
     ],
 )
-async def test_what_cannot_be_begun_is_told(tmp_path: Path, asked: Any, status: int) -> None:
+async def test_what_cannot_be_begun_is_reported(tmp_path: Path, asked: Any, status: int) -> None:
     async with counting(tmp_path) as (caller, server):
         found = await caller.post(f"{API}/tries", asked, **JSON)
         assert (found.status, bool(found.body["error"]), await sessions(server)) == (status, True, 0)

@@ -34,8 +34,8 @@ def views(files: RolloutFiles) -> list[dict[str, Any]]:
 
 def test_an_archive_of_inspect_is_read_as_rollouts(tmp_path: Path) -> None:
     found = views(opened(LOGS / "sums.eval", cache=tmp_path))
-    told = [(one["id"], one["task"], one["repeat"], one["reward"], one["tools"], one["agent"]) for one in found]
-    assert sorted(told) == [
+    rows = [(one["id"], one["task"], one["repeat"], one["reward"], one["tools"], one["agent"]) for one in found]
+    assert sorted(rows) == [
         ("sums:1", 0, 0, 1.0, ("add",), "sums"),
         ("sums:2", 1, 0, 0.0, ("add",), "sums"),
         ("sums:3", 0, 1, 0.0, ("add",), "sums"),
@@ -93,16 +93,16 @@ def test_results_of_verifiers_are_read_as_rollouts(tmp_path: Path) -> None:
     files = opened(LOGS, cache=tmp_path)
     assert files.runs.runs.keys() == {"results", "sums", "traces"}
     found = files.find(read_query({"run": "results"})).places
-    told = [files.view(place) for place in found]
-    assert [(one["task"], one["repeat"], one["reward"]) for one in told] == [
+    shown = [files.view(place) for place in found]
+    assert [(one["task"], one["repeat"], one["reward"]) for one in shown] == [
         (0, 0, 1.0),
         (0, 1, 0.0),
         (1, 0, 0.0),
         (1, 1, 1.0),
     ]
-    assert told[0]["tools"] == ("add",)
-    assert told[0]["title"] == "What is 1 + 2?"
-    assert (told[0]["components"]["length"], told[0]["tokens"]) == (3.0, 24)
+    assert shown[0]["tools"] == ("add",)
+    assert shown[0]["title"] == "What is 1 + 2?"
+    assert (shown[0]["components"]["length"], shown[0]["tokens"]) == (3.0, 24)
     row = orjson.loads(files.line(found[0]))
     assert [item["type"] for item in row["response"]["output"]] == ["function_call", "function_call_output", "message"]
     assert orjson.loads(row["response"]["output"][0]["arguments"]) == {"x": 1, "y": 2}

@@ -32,7 +32,7 @@ def test_replicas_of_an_instance_are_added_up_and_their_provider_is_named_once()
     assert seen(UPSTREAM, UPSTREAM) == [held]
 
 
-def test_calls_that_wait_for_the_limit_of_the_configuration_are_told_where_none_was_refused() -> None:
+def test_calls_that_wait_for_the_limit_of_the_configuration_are_counted_where_none_was_refused() -> None:
     [held] = seen({**UPSTREAM, "throttled": 0, "refused_lately": 0})
     assert (held["waiting"], held["refused"]) == (5, 0)
 

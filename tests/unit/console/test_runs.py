@@ -138,7 +138,7 @@ def test_a_run_that_is_not_there_is_said(folder: Path) -> None:
             figures(board, name)
 
 
-def test_what_collects_now_is_told_of_a_run_that_has_not_ended(folder: Path) -> None:
+def test_what_collects_now_is_shown_for_a_run_that_has_not_ended(folder: Path) -> None:
     progress = {"done": 3, "in_flight": 2, "total": 9, "rate": 1.0}
     board = board_of(folder, lambda: [{"output": "first.jsonl", "progress": progress}])
     write_lines(folder / "a_later.jsonl", [rollout(0) | {"_gym": {"started": 9e9}}])
@@ -178,8 +178,8 @@ def test_agents_say_how_often_they_passed_and_how_far_their_repeats_lie_apart(fo
     board = board_of(folder)
     agents = {one["name"]: one for one in figures(board)["agents"]}
     assert figures(board)["k"] == 2
-    told = [(one["passed"], one["pass_rate"], one["pass_at_k"], one["spread"]) for one in agents.values()]
-    assert told == [(1, 0.25, 0.5, 0.5), (3, 0.5, pytest.approx(2 / 3), pytest.approx(1 / 3))]
+    rates = [(one["passed"], one["pass_rate"], one["pass_at_k"], one["spread"]) for one in agents.values()]
+    assert rates == [(1, 0.25, 0.5, 0.5), (3, 0.5, pytest.approx(2 / 3), pytest.approx(1 / 3))]
     assert [one["pass_at_k"] for one in board.figures("first", 0.5, 3)["agents"]] == [None, None]
     assert [one["pass_rate"] for one in board.figures("first", 0.2, 1)["agents"]] == [0.25, pytest.approx(5 / 6)]
 

@@ -39,8 +39,8 @@ def work(*seconds: float, failed: int = 0, in_flight: int = 2, **asked: int) -> 
         counts.add(one, 200)
     for _ in range(failed):
         counts.add(0.01, 500)
-    told = counts.view(in_flight, asked)
-    return {**told, "edges": list(told["edges"]), "buckets": list(told["buckets"])}
+    reported = counts.view(in_flight, asked)
+    return {**reported, "edges": list(reported["edges"]), "buckets": list(reported["buckets"])}
 
 
 def test_a_rate_is_the_growth_between_the_oldest_look_of_the_window_and_the_last() -> None:
@@ -81,10 +81,10 @@ def test_the_routers_figures_are_summed_by_instance_whichever_way_it_was_reached
 
 def test_servers_tell_how_long_calls_took_and_whom_they_asked() -> None:
     window = SlidingWindow()
-    for now, told in ((0.0, work()), (10.0, work(*[0.015] * 19, 4.0, failed=3, tools=40))):
-        window.add(now, own_figures.sums_of({"a-1": probe(**told)}))
+    for now, reported in ((0.0, work()), (10.0, work(*[0.015] * 19, 4.0, failed=3, tools=40))):
+        window.add(now, own_figures.sums_of({"a-1": probe(**reported)}))
     growth = window.growth()
-    found = own_figures.figures(growth, ["a-1"], [told])
+    found = own_figures.figures(growth, ["a-1"], [reported])
     assert found is not None
     assert (found["rate"], found["calls"], found["failed"], found["in_flight"]) == (2.3, 23, 3, 2)
     assert 0.01 < found["p50"] < 0.02
@@ -95,13 +95,13 @@ def test_servers_tell_how_long_calls_took_and_whom_they_asked() -> None:
 def test_calls_that_began_before_the_window_are_none_from_outside() -> None:
     """A server counts a call when it ends, its caller when it begins."""
     window = SlidingWindow()
-    for now, told in ((0.0, work(in_flight=8)), (50.0, work(*[30.0] * 8, in_flight=2))):
-        window.add(now, own_figures.sums_of({"a-1": probe(**told)}))
+    for now, reported in ((0.0, work(in_flight=8)), (50.0, work(*[30.0] * 8, in_flight=2))):
+        window.add(now, own_figures.sums_of({"a-1": probe(**reported)}))
     assert own_figures.calls_begun(window.growth(), ["a-1"]) == 2
     old = SlidingWindow()  # of an SDK that does not count it
-    for now, told in ((0.0, work()), (50.0, work(0.1, 0.1))):
-        told.pop("began")
-        old.add(now, own_figures.sums_of({"a-1": probe(**told)}))
+    for now, reported in ((0.0, work()), (50.0, work(0.1, 0.1))):
+        reported.pop("began")
+        old.add(now, own_figures.sums_of({"a-1": probe(**reported)}))
     assert own_figures.calls_begun(old.growth(), ["a-1"]) == 2
 
 
@@ -122,14 +122,14 @@ def test_what_no_server_sent_came_from_outside(begun: float, asked: float, route
 
 
 @pytest.mark.parametrize(
-    "told",
+    "reported",
     [
         *("text", 5, None, [], {"buckets": "x", "edges": {}}, {"buckets": [None, "a", float("nan")], "edges": [1]}),
         {"asked": ["x"], "memory": "much", "failed": None, "buckets": []},
     ],
 )
-def test_whatever_a_server_tells_there_are_figures_or_none(told: Any) -> None:
-    probes = {"a-1": Probe("success", health={"work": told})}
+def test_whatever_a_server_tells_there_are_figures_or_none(reported: Any) -> None:
+    probes = {"a-1": Probe("success", health={"work": reported})}
     window = SlidingWindow()
     window.add(0, own_figures.sums_of(probes))
     window.add(5, own_figures.sums_of(probes))

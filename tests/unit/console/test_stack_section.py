@@ -42,15 +42,15 @@ async def stack_over(bench: Bench, parts: StackParts, results: Path | None = Non
         await client.aclose()
 
 
-async def told(visitor: Visitor, path: str) -> Any:
+async def get_json(visitor: Visitor, path: str) -> Any:
     return orjson.loads((await visitor.get(path)).body)
 
 
 async def test_without_any_part_the_page_still_says_how_the_servers_are(bench: Bench, backends: list[Backend]) -> None:
     bench.show({"mcqa": [backends[0].url]})
     async with stack_over(bench, StackParts(router="http://127.0.0.1:9")) as visitor:
-        view = await told(visitor, "/view/api/stack/overview")
-        logs = await told(visitor, "/view/api/stack/logs")
+        view = await get_json(visitor, "/view/api/stack/overview")
+        logs = await get_json(visitor, "/view/api/stack/logs")
     assert (view["healthy"], view["total"], view["sandboxes"], view["own"]) == (1, 5, None, [])
     assert "could not be read" in view["router_problem"]
     assert {"from": "mcqa_simple_agent", "to": "mcqa", "calls": 0, "rate": None} in view["calls"]
@@ -64,7 +64,7 @@ async def test_where_servers_are_containers_it_is_said_what_is_not_sent_here(
     bench.show({})
     monkeypatch.setattr("gym.console.app.ROUTER", "localhost")  # in whose name this test asks
     async with stack_over(bench, StackParts(contained=True, logs=bench.folder)) as visitor:
-        logs = await told(visitor, "/view/api/stack/logs")
+        logs = await get_json(visitor, "/view/api/stack/logs")
     assert (logs["names"], logs["problem"]) == (["mcqa-1"], "")
     assert "gym logs NAME" in logs["note"]
 
@@ -75,7 +75,7 @@ async def test_what_the_runtime_and_the_broker_tell_is_shown(bench: Bench, backe
     write_note(bench.folder / REPLICAS, ReplicaNotes({"mcqa-1": note}))
     write_note(bench.folder / SANDBOX_NOTES, SandboxNotes(provider="docker", alive=7, waiting=3, at=1.0))
     async with stack_over(bench, StackParts(notes=bench.folder)) as visitor:
-        view = await told(visitor, "/view/api/stack/overview")
+        view = await get_json(visitor, "/view/api/stack/overview")
     replica = next(one for one in view["servers"] if one["name"] == "mcqa")["replicas"][0]
     assert (replica["restarts"], replica["why"]) == (2, "exit code 137: out of memory")
     assert (view["sandboxes"]["alive"], view["sandboxes"]["waiting"], view["sandboxes"]["stale"]) == (7, 3, True)
@@ -83,7 +83,7 @@ async def test_what_the_runtime_and_the_broker_tell_is_shown(bench: Bench, backe
 
 async def test_the_configuration_is_shown_without_its_secrets(bench: Bench) -> None:
     async with stack_over(bench, StackParts()) as visitor:
-        text = (await told(visitor, "/view/api/stack/config"))["text"]
+        text = (await get_json(visitor, "/view/api/stack/config"))["text"]
     assert "policy_model_name: tiny" in text
     assert "sk-canary" not in text
 
@@ -94,7 +94,7 @@ async def test_no_address_reaches_a_log_that_is_not_listed(name: str, bench: Ben
     logs.mkdir()
     (logs / "a-1.log").write_text("hello\n")
     async with stack_over(bench, StackParts(logs=logs)) as visitor:
-        assert (await told(visitor, "/view/api/stack/logs/a-1?text=HELL"))["lines"] == ["hello"]
+        assert (await get_json(visitor, "/view/api/stack/logs/a-1?text=HELL"))["lines"] == ["hello"]
         assert (await visitor.get("/view/api/stack/logs/a-1?lines=-1")).status == 400
         assert (await visitor.get(f"/view/api/stack/logs/{name}")).status == 404
 
@@ -103,12 +103,12 @@ async def test_a_results_folder_that_comes_later_is_found(bench: Bench, tmp_path
     bench.show({})
     results = tmp_path / "results"
     async with stack_over(bench, StackParts(), results) as visitor:
-        assert (await told(visitor, "/view/api/rollouts/summary"))["runs"] == []
+        assert (await get_json(visitor, "/view/api/rollouts/summary"))["runs"] == []
         results.mkdir()
         write_lines(results / "a.jsonl", [rollout(1)])
         names: list[str] = []
         while not names:
-            names = [one["name"] for one in (await told(visitor, "/view/api/rollouts/summary"))["runs"]]
+            names = [one["name"] for one in (await get_json(visitor, "/view/api/rollouts/summary"))["runs"]]
     assert names == ["a"]
 
 

@@ -60,7 +60,7 @@ async def test_lines_of_many_shapes_are_all_listed_in_every_order(caller: Caller
     assert summary["count"] == len(MIXED)
 
 
-async def test_a_torn_last_line_is_told_and_counted_once_it_is_whole(caller: Caller, path: Path) -> None:
+async def test_a_torn_last_line_is_reported_and_counted_once_it_is_whole(caller: Caller, path: Path) -> None:
     line = orjson.dumps(rollout(5)) + b"\n"
     with path.open("ab") as stream:
         stream.write(line[:70])

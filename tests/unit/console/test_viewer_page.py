@@ -116,8 +116,8 @@ async def test_a_page_without_a_server_filters_and_sorts_like_the_server(file: P
         const on = (query) => ({...NOTHING, sort: "", ...query, run: query.run ? [query.run] : []});
         for (const query of QUERIES) pages.push([await source.list(on(query), 0), await source.groups(on(query), 0)]);
         const idsOf = (rows) => rows.map((row) => row.id);
-        const told = (one) => [one.task, one.count, one.mean, one.spread, one.title, idsOf(one.rows)];
-        const seen = pages.map(([list, tasks]) => [list.total, idsOf(list.rows), list.bars, tasks.groups.map(told)]);
+        const groupOf = (one) => [one.task, one.count, one.mean, one.spread, one.title, idsOf(one.rows)];
+        const seen = pages.map(([list, tasks]) => [list.total, idsOf(list.rows), list.bars, tasks.groups.map(groupOf)]);
         document.body.textContent = "ANSWERS" + JSON.stringify(seen);
       })();"""
     script = f"const QUERIES = {orjson.dumps(QUERIES).decode()};"

@@ -17,7 +17,7 @@ from tests.support.ranged import Faults, Handler, serving
 
 
 class Redirecting(Handler):
-    """Sends /old on to /new of the same host; /busy asks for patience."""
+    """Sends /old on to /new of the same host; /busy asks to wait."""
 
     def do_GET(self) -> None:
         self.body()
@@ -85,12 +85,12 @@ def test_a_connection_that_ends_while_the_body_is_read_is_a_connection_error(url
     assert "4 bytes are here" in caught.value.hint
 
 
-def test_an_address_that_cannot_be_one_is_told_in_one_sentence() -> None:
+def test_an_address_that_cannot_be_one_is_refused_in_one_sentence() -> None:
     with pytest.raises(InfraError, match="cannot be reached"):
         Rest("http://127.0.0.1:port", "").ask("GET", "/x")
 
 
-def test_a_proxy_that_needs_one_package_more_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_that_needs_one_package_more_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
     with pytest.raises(InfraError, match="SOCKS"):
         Rest("http://registry.example.org", "").ask("GET", "/x")

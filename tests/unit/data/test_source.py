@@ -36,7 +36,7 @@ def test_lines_know_their_file_and_number_and_blank_ones_are_passed_over(tmp_pat
     assert numbered(files) == [(b"one", "a.jsonl", 1), (b"two", "a.jsonl", 4), (b"three", "b.jsonl", 1)]
 
 
-def test_a_servers_folder_is_told_where_its_rows_are(tmp_path: Path) -> None:
+def test_a_servers_folder_is_refused_with_the_files_of_its_rows(tmp_path: Path) -> None:
     (tmp_path / "mine/data").mkdir(parents=True)
     (tmp_path / "mine/data/example.jsonl").touch()
     with pytest.raises(UserError, match="is a folder") as refused:

@@ -122,7 +122,7 @@ def test_an_instance_that_leaves_a_process_is_named_to_those_that_stay() -> None
     assert by_name(diff(plan, Observed(services=running)))["one"] == ("replace", "its process loses three and 1 more")
 
 
-def test_another_port_replaces_the_router_and_is_told() -> None:
+def test_another_port_replaces_the_router_and_is_reported() -> None:
     former, plan, any_port = (Plan(stack="s", services=(), router=RouterPlan(port=port)) for port in (11000, 12000, 0))
     assert by_name(router_change(former, plan)) == {"router": ("replace", "127.0.0.1:11000 -> 127.0.0.1:12000")}
     assert router_change(former, former) == router_change(former, any_port) == router_change(None, plan) == ()

@@ -157,11 +157,11 @@ def test_of_two_with_one_port_the_first_by_name_shares_whoever_else_does() -> No
     assert [one.name for one in plan.services if one.process] == ["one", first]
 
 
-def test_what_shares_is_told_and_where_nothing_can_that_is_told_too() -> None:
+def test_what_shares_is_reported_and_so_is_where_nothing_can() -> None:
     plan = shared(*(loop(name) for name in ("one", "two", "three", "four")), MCQA, MODEL)
     assert tell_shared(plan, "container") == ("share: 4 simple_agent in one container, simple-agent-shared",)
-    told = "share: not used by swarm, where each instance has its own: one, two, three and 1 more."
-    assert tell_unshared(plan, "swarm") == (told,)
+    notice = "share: not used by swarm, where each instance has its own: one, two, three and 1 more."
+    assert tell_unshared(plan, "swarm") == (notice,)
     assert tell_unshared(plan, "compose") == tell_unshared(shared(MCQA, MODEL), "swarm") == ()
 
 

@@ -1,4 +1,4 @@
-"""What became of a user's Compose file is told in words; a name that nothing has is refused with the right one."""
+"""What became of a user's Compose file is described in words; a name that nothing has is refused with the right one."""
 
 from __future__ import annotations
 
@@ -13,58 +13,58 @@ from tests.support.compose_plans import demo_plan, shared_plan
 PROJECT = "gym-demo-01234567"
 
 
-def told(before: list[str], now: list[str]) -> dict[str, str]:
+def changes_by_name(before: list[str], now: list[str]) -> dict[str, str]:
     return {
         f"{one.action} {one.service}": one.why.removeprefix("-f: ")
         for one in override_changes(before, now, demo_plan(), PROJECT)
     }
 
 
-def test_keys_that_came_changed_and_went_are_told_by_the_instances_name() -> None:
+def test_keys_that_came_changed_and_went_are_listed_by_the_instances_name() -> None:
     old = "services: {policy_model: {mem_limit: 4g, cpus: 2, environment: [LEVEL=debug]}}"
     new = "services: {policy-model: {mem_limit: 8g, pids_limit: 64, environment: {LEVEL: debug}}}"
-    assert told([old], [new]) == {
+    assert changes_by_name([old], [new]) == {
         "replace policy_model": "cpus is 2 no longer; mem_limit 4g -> 8g; pids_limit is 64",
     }
 
 
 def test_a_file_that_is_given_no_longer_is_a_change_too() -> None:
     text = "services: {mcqa: {mem_limit: 8g}, mail: {image: 'mail:1'}, router: {cpus: 1}}\nvolumes: {kept: {}}"
-    assert told([text], []) == {
+    assert changes_by_name([text], []) == {
         "replace mcqa": "mem_limit is 8g no longer",
         "remove mail": "image is mail:1 no longer",
         "replace router": "cpus is 1 no longer",
         "remove volumes": "kept is {} no longer",
     }
-    assert told([], [text])["create mail"] == "image is mail:1"
-    assert told([text], [text]) == {}
+    assert changes_by_name([], [text])["create mail"] == "image is mail:1"
+    assert changes_by_name([text], [text]) == {}
 
 
 def test_of_two_files_the_later_one_holds_and_its_order_matters() -> None:
     small, large = (f"services: {{mcqa: {{mem_limit: {size}}}}}" for size in ("1g", "8g"))
-    assert told([small, large], [large]) == {}
-    assert told([small, large], [large, small]) == {"replace mcqa": "mem_limit 8g -> 1g"}
+    assert changes_by_name([small, large], [large]) == {}
+    assert changes_by_name([small, large], [large, small]) == {"replace mcqa": "mem_limit 8g -> 1g"}
 
 
-def test_values_of_secrets_are_never_told_and_long_texts_are_cut() -> None:
+def test_values_of_secrets_are_never_shown_and_long_texts_are_cut() -> None:
     old, new = (f"services: {{mcqa: {{environment: {{API_KEY: {key}}}}}}}" for key in ("sk-one", "sk-two"))
-    assert told([old], [new]) == {"replace mcqa": "environment.API_KEY changed"}
+    assert changes_by_name([old], [new]) == {"replace mcqa": "environment.API_KEY changed"}
     long = f"services: {{mcqa: {{command: {'x' * 500}}}}}"
-    assert len(told([], [long])["replace mcqa"]) < 100
+    assert len(changes_by_name([], [long])["replace mcqa"]) < 100
 
 
 def test_many_keys_are_counted_and_composes_own_tags_stay() -> None:
     many = "services: {mcqa: {environment: {A: 1, B: 2, C: 3, D: 4, E: 5, F: 6}}}"
-    assert told([], [many])["replace mcqa"].endswith("environment.D is 4 and 2 more")
-    assert told([], ["services: {mcqa: {ports: !reset null}}"]) == {"replace mcqa": "ports is !reset null"}
+    assert changes_by_name([], [many])["replace mcqa"].endswith("environment.D is 4 and 2 more")
+    assert changes_by_name([], ["services: {mcqa: {ports: !reset null}}"]) == {"replace mcqa": "ports is !reset null"}
     merged = "x-a: &a {cpus: 1}\nservices: {mcqa: {<<: *a}}"
-    assert told([], [merged])["replace mcqa"] == "cpus is 1"
+    assert changes_by_name([], [merged])["replace mcqa"] == "cpus is 1"
 
 
 @pytest.mark.parametrize("text", ["services: [", "services: 3", "", "- a", "services: {mcqa: 3}", "services: {mcqa: }"])
 def test_what_is_no_compose_file_is_composes_to_complain_of(text: str) -> None:
     check_override({"o.yaml": text}, demo_plan(), PROJECT)
-    told([text], [])
+    changes_by_name([text], [])
 
 
 @pytest.mark.parametrize("name", ["policy_model", "policy-model", "mcqa", "router", "console", "sandbox"])

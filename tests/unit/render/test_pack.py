@@ -62,17 +62,17 @@ def test_names_of_servers_and_paths_are_no_images(name: str) -> None:
 
 
 def test_the_label_comes_back_as_it_was_written_with_what_others_read() -> None:
-    told = pack_labels(MANIFEST, description="Choices", licence="")
-    assert read_manifest("x:1", {"Labels": told}, HERE, HERE) == MANIFEST
-    assert told["org.opencontainers.image.description"] == "Choices"
-    assert "org.opencontainers.image.licenses" not in told
+    label_values = pack_labels(MANIFEST, description="Choices", licence="")
+    assert read_manifest("x:1", {"Labels": label_values}, HERE, HERE) == MANIFEST
+    assert label_values["org.opencontainers.image.description"] == "Choices"
+    assert "org.opencontainers.image.licenses" not in label_values
 
 
 def test_a_pack_is_the_servers_own_image_and_a_folder() -> None:
     assert render_pack("gym-mcqa:0123") == "FROM gym-mcqa:0123\nCOPY --chown=0:0 pack/ /opt/gym/pack/\n"
 
 
-def test_an_image_of_somebody_else_is_told_apart() -> None:
+def test_an_image_that_is_not_a_pack_is_refused() -> None:
     for config in ({}, {"Labels": None}, {"Labels": {"other": "x"}}):
         with pytest.raises(UserError, match=r"no packed environment.*\n.*gym pack NAME"):
             read_manifest("python:3.13", config, HERE, HERE)
@@ -102,7 +102,7 @@ def test_an_image_with_volumes_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"version": 2}, "format 2"),
         ({"name": 3}, "cannot be read: name"),
@@ -112,8 +112,8 @@ def test_an_image_with_volumes_is_refused() -> None:
         ({"along": ["../x"]}, "no such place"),
     ],
 )
-def test_a_label_that_cannot_be_meant_is_refused(changes: dict[str, Any], told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_a_label_that_cannot_be_meant_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         read(**changes)
 
 

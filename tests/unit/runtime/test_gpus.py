@@ -1,4 +1,4 @@
-"""GPUs: counted by their devices, or by what the engine says; a stack that asks for more is told before it starts."""
+"""GPUs: counted by their devices, or by what the engine says. A stack that asks for too many is refused."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def test_services_whose_images_cannot_be_pulled_are_named_with_what_to_do() -> N
     assert "docker save and load" in explained.hint
 
 
-def test_a_paused_container_is_told_with_what_wakes_it() -> None:
+def test_a_paused_container_is_reported_with_what_unpauses_it() -> None:
     said = "Error response from daemon: cannot start a paused container, try unpause instead"
     assert "docker unpause" in explain(ProgramFailed(("docker", "compose", "up"), 1, said), ()).hint
 

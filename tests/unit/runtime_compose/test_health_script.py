@@ -89,7 +89,7 @@ def test_a_server_of_a_young_container_is_waited_for_until_it_serves(tmp_path: P
     assert asked == ["/healthz"] * (count + 2)
 
 
-def test_a_server_that_no_longer_listens_is_told_at_once(tmp_path: Path) -> None:
+def test_a_server_that_no_longer_listens_is_reported_at_once(tmp_path: Path) -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]

@@ -79,7 +79,7 @@ def test_a_synced_server_mounts_its_copy_where_its_image_has_its_folder() -> Non
     assert os.fspath(SOURCES_MOUNT) not in render_compose(plan, facts_of(plan))
 
 
-def test_who_reads_from_elsewhere_than_before_is_replaced_and_told_why() -> None:
+def test_who_reads_from_elsewhere_than_before_is_replaced_with_the_reason() -> None:
     assert switched(("a", "b"), ("a", "b")) == ()
     assert [(one.action, one.service, one.why.partition(":")[0]) for one in switched(("a", "b"), ("b", "c"))] == [
         ("replace", "c", "its files are watched"),

@@ -162,7 +162,7 @@ def test_addresses_are_http_and_hold_no_password(url: str) -> None:
         Upstreams(base_urls=(url,))
 
 
-def test_a_model_of_this_machine_that_containers_cannot_reach_is_told_where_to_listen() -> None:
+def test_a_model_of_this_machine_that_containers_cannot_reach_is_reported_with_where_to_listen() -> None:
     assert "listen on 0.0.0.0" in what_to_check("http://host.docker.internal:8000/v1/responses")
     assert what_to_check("http://gpu-7:8000/v1") == "Is it running, is the base URL right?"
 

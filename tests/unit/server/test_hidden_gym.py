@@ -1,4 +1,4 @@
-"""OpenAI's gym beside ours: a server says so before it starts, and code that means it is told what to write."""
+"""OpenAI's gym beside ours: a server says so before it starts, and code that means it gets an error that helps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_server_whose_requirements_bring_openai_s_gym_does_not_start(
 
 
 @pytest.mark.parametrize("code", ["import gym; gym.make", "from gym import spaces", "import gym; gym.Env"])
-def test_code_that_means_openai_s_gym_is_told_what_to_write(code: str) -> None:
+def test_code_that_means_openai_s_gym_gets_an_error_with_what_to_write(code: str) -> None:
     with pytest.raises(ImportError, match="write `import gymnasium as gym`"):
         exec(code, {})
 

@@ -141,16 +141,16 @@ async def test_what_is_held_back_is_reported_once_there_was_a_refusal() -> None:
     assert limits.status()["waiting"] == 0
 
 
-async def test_calls_that_wait_for_the_configured_limit_are_told_before_anything_was_refused() -> None:
+async def test_calls_that_wait_for_the_configured_limit_are_counted_before_anything_was_refused() -> None:
     limits, free = Limiter(2), Limiter()
     numbers = await entered(limits, 2)
     await entered(free, 2)
     before = limits.status(), free.status()
     waiting = asyncio.create_task(limits.enter(FAR))
     await asyncio.sleep(0)
-    told = limits.status()
+    status = limits.status()
     limits.succeed(numbers[0])
     limits.succeed(await waiting)
     assert before == ({}, {})
-    assert (told["waiting"], told["at_once"], told["throttled"]) == (1, 2, 0)
+    assert (status["waiting"], status["at_once"], status["throttled"]) == (1, 2, 0)
     assert limits.status() == {}

@@ -113,7 +113,7 @@ async def test_a_body_that_comes_in_pieces_is_waited_for() -> None:
         assert len((await read_reply(reader))[2]) == 123456
 
 
-async def test_who_asks_before_sending_a_body_is_told_to_go_on() -> None:
+async def test_who_asks_before_sending_a_body_gets_a_100_continue() -> None:
     async with talking(Speaker.app({}, name="speaker")) as (reader, writer):
         head, _, body = asked(4, b"expect: 100-continue\r\n").rpartition(b"\r\n\r\n")
         writer.write(head + b"\r\n\r\n")

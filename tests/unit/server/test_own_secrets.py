@@ -74,13 +74,13 @@ def test_neither_a_failure_nor_the_log_has_it(tmp_path: Path) -> None:
         process.terminate()
         process.wait(120)
     written = (tmp_path / "log").read_text()
-    told = [reply.body.decode() for reply in replies]
+    bodies = [reply.body.decode() for reply in replies]
     assert [reply.status for reply in replies[:3]] == [500, 500, 200]
-    assert f"cannot log in at https://me:{REDACTED}@vault.example" in told[0]
-    assert f"?key={REDACTED} does not answer" in told[1]
+    assert f"cannot log in at https://me:{REDACTED}@vault.example" in bodies[0]
+    assert f"?key={REDACTED} does not answer" in bodies[1]
     assert "Traceback" in written  # the rest of it is there
     assert f"as {REDACTED}, {REDACTED}" in written
-    for text in (written, *told):
+    for text in (written, *bodies):
         assert "5ecr3t" not in text
 
 

@@ -20,7 +20,7 @@ class Words(ResourcesServer[None]):
         return word.upper()
 
 
-async def test_without_the_token_only_its_health_is_told() -> None:
+async def test_without_the_token_only_its_health_is_shown() -> None:
     async with running(Words.app({}, peer_token="of-the-stack")) as server:
         client = HttpClient()
         refused = await client.request("POST", f"{server}/shout", body=b'{"word": "a"}')

@@ -62,7 +62,7 @@ def test_a_signal_is_seen_though_no_tick_comes(tmp_path: Path, loop: str) -> Non
 
 
 class Working:
-    """Answers when it is told to."""
+    """Answers when `go_on` is set."""
 
     def __init__(self) -> None:
         self.began, self.go_on, self.cancelled = asyncio.Event(), asyncio.Event(), False

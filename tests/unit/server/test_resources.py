@@ -130,7 +130,7 @@ async def test_a_result_of_a_tool_that_no_json_can_say_names_the_tool_and_its_li
     assert reply.body["error"]["message"].startswith("the tool look (test_resources.py:")
 
 
-async def test_a_mapping_without_a_reward_is_told_by_its_keys() -> None:
+async def test_a_mapping_without_a_reward_is_described_by_its_keys() -> None:
     async with running(Chosen.app({}, name="chosen")) as url, Caller(url) as caller:
         reply = await caller.post("/verify", asked("no reward"))
     error = reply.body["error"]

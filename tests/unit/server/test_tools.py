@@ -186,7 +186,7 @@ def test_a_mark_that_is_given_a_name_says_what_to_write() -> None:
         tool(name="look")  # type: ignore[call-overload]
 
 
-def test_a_tool_that_yields_is_told_so() -> None:
+def test_a_tool_that_yields_is_refused() -> None:
     async def look(self: Any) -> Any:
         yield 1
 

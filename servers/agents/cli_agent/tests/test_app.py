@@ -97,7 +97,7 @@ def test_the_task_is_the_named_field_or_the_texts_of_the_input() -> None:
         task_text(RunRow(b"", {"responses_create_params": {"input": []}}), "problem_statement")
 
 
-def test_an_exit_is_told_in_words() -> None:
+def test_an_exit_is_described_in_words() -> None:
     assert describe_exit(ExecResult(exit_code=0)) == ""
     assert describe_exit(ExecResult(exit_code=3)) == "it ended with exit code 3"
     assert describe_exit(ExecResult(signal=9)) == "it was ended by signal 9"

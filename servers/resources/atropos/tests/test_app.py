@@ -134,8 +134,8 @@ async def test_a_group_of_one_is_scored_though_its_environment_drops_it(does: st
 
 @pytest.mark.parametrize("name", ["Odd", "Silent"])
 async def test_a_trajectory_that_is_dropped_without_a_score_is_worth_nothing(name: str) -> None:
-    told = await play({"environment": f"{__name__}:{name}", "config": {"does": "drops"}}, 1, lambda _: "yes")
-    assert (told["reward"], "without a score" in told["reason"]) == (0.0, True)
+    reply = await play({"environment": f"{__name__}:{name}", "config": {"does": "drops"}}, 1, lambda _: "yes")
+    assert (reply["reward"], "without a score" in reply["reason"]) == (0.0, True)
 
 
 @pytest.mark.parametrize(
@@ -163,9 +163,9 @@ async def test_an_item_that_the_environment_cannot_use_is_the_rows_fault() -> No
 
 
 async def test_an_error_that_is_said_to_be_the_policys_is_worth_nothing() -> None:
-    told = await play({**HERE, "config": {"does": "raises"}, "policy_errors": ["LookupError"]}, 1, lambda _: "")
-    assert told["reward"] == 0.0
-    assert "IndexError" in told["reason"]
+    reply = await play({**HERE, "config": {"does": "raises"}, "policy_errors": ["LookupError"]}, 1, lambda _: "")
+    assert reply["reward"] == 0.0
+    assert "IndexError" in reply["reason"]
 
 
 async def test_a_rollout_is_scored_again_from_its_replies() -> None:

@@ -89,8 +89,8 @@ async def test_tools_and_messages_are_those_of_reset_and_done_ends_the_rollout()
             {"type": "message", "role": "user", "content": "Write a 5 word story via print_story"}
         ]
         assert (await caller.post("/cast_float", {"x": "2.5"})).body == 2.5
-        told = await caller.post("/print_story", {"story": "five words are enough here"})
-        assert (told.body, told.reply.header(b"x-gym-episode-over")) == (None, b"1")
+        answered = await caller.post("/print_story", {"story": "five words are enough here"})
+        assert (answered.body, answered.reply.header(b"x-gym-episode-over")) == (None, b"1")
         assert "over" in (await caller.post("/cast_float", {"x": "1"})).body["error"]
         verified = (await caller.post("/verify", ROW | SAID)).body
         assert (verified["reward"], verified["num_calls"], verified["terminated"]) == (1.0, 2, True)
@@ -126,9 +126,9 @@ async def test_arguments_that_make_a_tool_cost_too_much_end_their_own_rollout_al
     async with running(app) as url, Caller(url) as caller, Caller(url) as other:
         for one in (caller, other):
             await one.post("/seed_session", ROW)
-        told = await caller.post("/power", {"base": 9, "exponent": 9**9})
-        assert (told.status, told.reply.header(b"x-gym-episode-over")) == (200, b"1")
-        assert "The episode is over" in told.body["error"]
+        answered = await caller.post("/power", {"base": 9, "exponent": 9**9})
+        assert (answered.status, answered.reply.header(b"x-gym-episode-over")) == (200, b"1")
+        assert "The episode is over" in answered.body["error"]
         verified = (await caller.post("/verify", ROW | SAID)).body
         assert (verified["reward"], "0.3 s of CPU time" in verified["reason"]) == (0.0, True)
         assert (await other.post("/power", {"base": 9, "exponent": 9})).body == 9
@@ -148,13 +148,13 @@ async def test_a_row_of_a_task_that_is_not_there_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("dataset", "words"), [("gsm8k", "aviary.gsm8k"), ("nothing", "Unknown environment name")])
-async def test_a_data_set_whose_package_is_missing_is_told_at_the_start(dataset: str, words: str) -> None:
+async def test_a_data_set_whose_package_is_missing_is_reported_at_the_start(dataset: str, words: str) -> None:
     with pytest.raises(UserError) as caught:
         await Aviary.app({"dataset": dataset}, name="aviary").start()
     assert words in str(caught.value)
 
 
-async def test_data_that_cannot_be_had_are_told_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_data_that_cannot_be_fetched_are_reported_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(TASK_DATASET_REGISTRY, "unreached", (__name__, "UnreachedTasks"))
     with pytest.raises(UserError, match="the data of 'unreached' cannot be had: the hub is not reached"):
         await Aviary.app({"dataset": "unreached"}, name="aviary").start()

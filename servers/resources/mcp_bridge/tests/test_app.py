@@ -92,7 +92,7 @@ async def test_an_error_that_the_configuration_names_is_a_failure() -> None:
         assert failure(await caller.post("/refuse", {"text": "x"})) == ("resources", True)
 
 
-async def test_a_server_that_dies_is_a_failure_of_its_rollout_alone_and_its_last_words_are_told() -> None:
+async def test_a_server_that_dies_is_a_failure_of_its_rollout_alone_and_its_last_words_are_reported() -> None:
     async with bridge() as one, Caller(one.url) as other:
         await one.post("/seed_session", ECHOED)
         await other.post("/seed_session", ECHOED)
@@ -166,7 +166,7 @@ async def test_what_no_server_of_today_should_answer_is_a_failure() -> None:
         ((), {"allow": ["echo", "ecko"]}, "the MCP server has no tool 'ecko'"),
     ],
 )
-async def test_a_server_that_cannot_be_bridged_is_told_at_the_start(
+async def test_a_server_that_cannot_be_bridged_is_reported_at_the_start(
     options: tuple[str, ...], fields: dict[str, Any], words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(RuntimeError):
@@ -269,7 +269,7 @@ async def test_nothing_is_left_when_the_bridge_stops_or_a_rollout_never_ends_its
 
 
 async def test_nothing_is_left_when_the_bridge_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = tmp_path / "pids"
+    pid_file = tmp_path / "pids"
     program = f"""
 import asyncio, json, sys
 sys.path[:0] = {[str(HERE), str(HERE.parent)]!r}
@@ -280,7 +280,7 @@ async def main():
     async with bridge() as caller:
         await caller.post("/seed_session", ECHOED)
         Path({str(tmp_path / "new")!r}).write_text(json.dumps((await caller.post("/spawn")).body))
-        Path({str(tmp_path / "new")!r}).rename({str(told)!r})
+        Path({str(tmp_path / "new")!r}).rename({str(pid_file)!r})
         await asyncio.Event().wait()
 
 asyncio.run(main())
@@ -289,8 +289,8 @@ asyncio.run(main())
     environ = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-c", program], env=environ)
     try:
-        await holds(lambda: told.exists() or process.poll() is not None)
-        pids = json.loads(told.read_text())
+        await holds(lambda: pid_file.exists() or process.poll() is not None)
+        pids = json.loads(pid_file.read_text())
         assert all(lives(pid) for pid in pids)
     finally:
         process.kill()
@@ -316,7 +316,7 @@ def test_what_a_tool_says_becomes_what_the_model_reads() -> None:
     assert read_output({}) == ""
 
 
-def test_a_change_of_tools_is_told_by_their_names() -> None:
+def test_a_change_of_tools_is_described_by_their_names() -> None:
     tool = {"description": "", "parameters": {}}
     before = {"a": tool, "b": tool}
     assert compare_tools(before, dict(before)) == ""

@@ -1,4 +1,4 @@
-"""OpenEnv environments as games of text, with the real package: what each kind of trouble is worth."""
+"""OpenEnv environments as games of text, with the real package: what each kind of failure is worth."""
 
 from __future__ import annotations
 
@@ -94,12 +94,12 @@ async def test_a_lock_is_opened_step_by_step(environments: str) -> None:
         ('{"digits": "' + "x" * (1 << 20) + '"}', "more than 1048576 bytes"),
     ],
 )
-async def test_what_the_schema_refuses_is_told_and_costs_no_try(environments: str, text: str, said: str) -> None:
+async def test_what_the_schema_refuses_is_reported_and_costs_no_try(environments: str, text: str, said: str) -> None:
     async with playing(f"{environments}/lock", **LOCK) as caller:
         await caller.post("/reset", row(seed=7))
-        told = (await act(caller, text)).body
-        assert said in told["observation"]
-        assert (told["reward"], told["terminated"]) == (0.0, False)
+        step = (await act(caller, text)).body
+        assert said in step["observation"]
+        assert (step["reward"], step["terminated"]) == (0.0, False)
         assert "7 tries left" in (await act(caller, '{"digits": [6, 6, 6]}')).body["observation"]
 
 
@@ -108,9 +108,9 @@ async def test_an_action_over_which_the_environment_ends_the_session_ends_the_ep
     async with playing(f"{environments}/odd", rewards="cumulative", **WORDS) as caller:
         await caller.post("/reset", row())
         assert (await act(caller, "pay:half")).body["reward"] == 0.5
-        told = (await act(caller, "forbidden")).body
-        assert (told["reward"], told["terminated"]) == (0.0, True)
-        assert "hung up over it" in told["info"]["reason"]
+        step = (await act(caller, "forbidden")).body
+        assert (step["reward"], step["terminated"]) == (0.0, True)
+        assert "hung up over it" in step["info"]["reason"]
         assert (await verify(caller, "pay:half", "forbidden")).body["reward"] == 0.5
 
 
@@ -154,11 +154,11 @@ async def test_rewards_mean_what_the_configuration_says(environments: str, rewar
     assert reply.body["reward"] == total
 
 
-async def test_messages_of_its_own_may_be_told_to_the_policy(environments: str) -> None:
+async def test_messages_of_its_own_may_be_shown_to_the_policy(environments: str) -> None:
     async with playing(f"{environments}/odd", bad_action_messages=["^no such"], **WORDS) as caller:
         await caller.post("/reset", row())
-        told = (await act(caller, "raise:no such word")).body
-        assert told["observation"] == "That action cannot be: no such word"
+        step = (await act(caller, "raise:no such word")).body
+        assert step["observation"] == "That action cannot be: no such word"
         assert failure(await act(caller, "raise:no power")) == ("resources", False)
 
 
@@ -202,8 +202,8 @@ async def test_sessions_at_the_same_time_are_apart(environments: str) -> None:
             text: str = (await act(caller, f"{number}a", f"{number}b")).body["observation"]
             return text
 
-        told = await asyncio.gather(*(play(*one) for one in enumerate(callers)))
-    assert told == [f"0 {number}a {number}b" for number in range(20)]
+        observations = await asyncio.gather(*(play(*one) for one in enumerate(callers)))
+    assert observations == [f"0 {number}a {number}b" for number in range(20)]
 
 
 async def test_an_environment_of_one_session_is_waited_for(environments: str) -> None:
@@ -279,7 +279,7 @@ async def test_what_cannot_begin_says_whose_fault_it_is(environments: str) -> No
 
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:8000", "ftp://here"])
-async def test_a_server_that_is_told_no_address_does_not_start(url: str) -> None:
+async def test_a_server_without_an_address_does_not_start(url: str) -> None:
     app = OpenEnv.app({"url": url}, name="openenv")
     with pytest.raises(RuntimeError):
         async with running(app):

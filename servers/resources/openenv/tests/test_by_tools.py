@@ -32,7 +32,7 @@ async def verify(caller: Caller) -> dict[str, Any]:
     return body
 
 
-async def test_the_tools_of_an_mcp_environment_are_told_and_called(environments: str) -> None:
+async def test_the_tools_of_an_mcp_environment_are_listed_and_called(environments: str) -> None:
     async with serving(f"{environments}/tools") as caller:
         begun = (await caller.post("/seed_session", row())).body
         tools = {one["name"]: one["parameters"] for one in begun["tools"]}

@@ -55,7 +55,7 @@ class Board:
 
 
 class Counting:
-    """Counts to a goal, and breaks in every way that it is told to."""
+    """Counts to a goal, and breaks in every way that its configuration says."""
 
     made = itertools.count()
 

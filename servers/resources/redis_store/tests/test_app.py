@@ -110,7 +110,7 @@ async def test_a_store_that_redis_has_lost_is_no_empty_store(redis: OwnRedis) ->
 
 
 @pytest.mark.parametrize(("key", "amount"), [("text", 1), ("a", 2**63 - 1), ("a", 2**70)])
-async def test_what_a_number_cannot_be_is_told_to_the_model(redis: OwnRedis, key: str, amount: int) -> None:
+async def test_what_a_number_cannot_be_is_an_error_for_the_model(redis: OwnRedis, key: str, amount: int) -> None:
     start = {"text": "open", "a": "5"}
     async with store(redis) as caller:
         await caller.post("/seed_session", row(start, start))
@@ -144,7 +144,7 @@ async def test_verify_without_a_session_is_a_failure_and_no_reward(redis: OwnRed
     assert "seed_session" in reply.body["error"]["message"]
 
 
-async def test_a_server_that_is_told_no_redis_does_not_start() -> None:
+async def test_a_server_without_a_redis_does_not_start() -> None:
     app = load_app(HERE / "app.py").configured({}, name="redis_store")
     with pytest.raises(RuntimeError):
         async with running(app):

@@ -221,11 +221,11 @@ async def test_both_modes_are_distinguished_and_only_strict_binds() -> None:
 
 
 async def test_an_audit_tells_which_check_it_has_come_to_in_both_modes() -> None:
-    told: list[str] = []
+    checks: list[str] = []
     only = ("all options", "near misses")
-    await audit(Planted.app(), "planted", {}, tuple(cases()), tuple(rows()), quick=True, only=only, tell=told.append)
+    await audit(Planted.app(), "planted", {}, tuple(cases()), tuple(rows()), quick=True, only=only, tell=checks.append)
     plain = ["all options, 1 of 2", "near misses, 2 of 2"]
-    assert told == [*plain, *(f"{one} in strict mode" for one in plain)]
+    assert checks == [*plain, *(f"{one} in strict mode" for one in plain)]
 
 
 async def test_without_a_strict_mode_it_is_shown_once() -> None:

@@ -36,7 +36,7 @@ def spec_of(tmp_path: Path, one: Sidecar, **environ: str) -> ProcessSpec:
     return sidecar_spec(StackOrder(plan=plan_of(one), environ=environ), Home(tmp_path), one, 7000)
 
 
-def test_it_is_told_its_port_and_its_folder_and_inherits_no_keys(tmp_path: Path) -> None:
+def test_it_is_given_its_port_and_its_folder_and_inherits_no_keys(tmp_path: Path) -> None:
     one = sidecar("db", "-p", "${port}", "-d", "${folder}/data", env={"PGPORT": "${port}", "PASSWORD": "x"})
     spec = spec_of(tmp_path, one, PATH="/bin", OPENAI_API_KEY="sk-secret")
     folder = tmp_path / "services" / "mine-db"

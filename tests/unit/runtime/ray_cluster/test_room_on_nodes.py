@@ -70,7 +70,7 @@ def test_one_that_waits_says_whether_it_waits_for_room_or_for_a_node() -> None:
         ({"__autoscaler_v2_enabled": "1"}, True),
     ],
 )
-def test_an_autoscaler_that_has_types_of_nodes_is_told_from_one_that_only_counts(
+def test_an_autoscaler_that_has_types_of_nodes_differs_from_one_that_only_counts(
     stored: dict[str, str], growing: bool
 ) -> None:
     def get(key: bytes, namespace: bytes | None = None) -> bytes | None:

@@ -39,13 +39,13 @@ def test_a_job_that_slurm_has_forgotten_is_gone() -> None:
     assert JobFacts(id="12", state="GONE").words() == "job 12 is no longer known to Slurm"
 
 
-def test_where_there_is_no_sbatch_the_user_is_told_where_there_is_one(
+def test_where_there_is_no_sbatch_the_error_says_where_there_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match="sbatch is not here") as told:
+    with pytest.raises(UserError, match="sbatch is not here") as refused:
         submit(tmp_path / "stack.sbatch", tmp_path, {"PATH": str(tmp_path)})
-    assert "login node" in told.value.hint
+    assert "login node" in refused.value.hint
 
 
 def test_of_the_users_environment_only_what_finds_the_cluster_goes_to_it(

@@ -1,4 +1,4 @@
-"""Code that works too long is told from code that waits, and from code that the machine keeps from a core."""
+"""Tells code that works too long from code that waits, and from code for which the machine has no core free."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ async def test_the_first_observation_stands_behind_the_system_prompt() -> None:
         assert (await act(caller, "1"))["observation"] == "You see: 2 left."
 
 
-async def test_a_reply_without_an_action_is_told_how_to_write_one_and_costs_a_turn() -> None:
+async def test_a_reply_without_an_action_is_answered_with_how_to_write_one_and_costs_a_turn() -> None:
     async with playing(action={"take": "tag"}, missing_action_reward=-0.5, max_turns=2) as (caller, server):
         missing = await act(caller, "one, I think")
         assert "between <action> and </action>" in missing["observation"]

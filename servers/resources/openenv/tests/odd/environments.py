@@ -33,7 +33,7 @@ class Word(Action):
     @classmethod
     def known(cls, word: str) -> str:
         if word == "forbidden":
-            raise ValueError("nobody says that")
+            raise ValueError("that word is forbidden")
         return word
 
 
@@ -136,10 +136,10 @@ class Tools(MCPEnvironment):
         return Observation()
 
     async def step_async(self, action: Action, timeout_s: float | None = None, **other: Any) -> Observation:
-        told = await super().step_async(action, timeout_s, **other)
+        observation = await super().step_async(action, timeout_s, **other)
         if isinstance(action, CallToolAction):
-            told.reward, told.done = float(self.count == 7), self.count == 7
-        return told
+            observation.reward, observation.done = float(self.count == 7), self.count == 7
+        return observation
 
     @property
     def state(self) -> State:
