@@ -154,7 +154,7 @@ def package_of(path: Path) -> str:
     return path.relative_to(ROOT).with_suffix("").parts[0]
 
 
-def test_a_name_of_a_front_page_is_no_module_of_its_package() -> None:
+def test_a_name_of_a_front_page_is_not_a_module_of_its_package() -> None:
     """Python would put the module in the name's place as soon as anybody imports it."""
     pages = [path for path in ROOT.rglob("__init__.py") if "on_first_use(__name__)" in path.read_text("utf-8")]
     assert len(pages) > 4

@@ -109,7 +109,7 @@ def in_containers(folder: Path) -> Cost:
 
 
 def children(pid: int) -> list[int]:
-    """What the engine runs to ask for its health is none of them, for it is no child."""
+    """What the engine runs to ask for its health is not among them: it is not a child."""
     found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [each for one in map(int, found) for each in (one, *children(one))]
 

@@ -99,7 +99,7 @@ def switched_off() -> Iterator[None]:
 
 
 async def measure(rollouts: int) -> float:
-    """CPU seconds for one rollout: seed, model, verify. Servers are made anew: their routes know whether it is on."""
+    """CPU seconds for one rollout: seed, model, verify. New servers each time: their routes know whether it is on."""
     async with AsyncExitStack() as stack:
         document: dict[str, Any] = {}
         for name, kind, block in (("model", Echo, "responses_api_models"), ("right", Right, "resources_servers")):

@@ -76,7 +76,7 @@ async def test_a_comparison_that_is_counted_says_so_and_becomes_whole(
         assert not page.complaints
 
 
-async def test_runs_chosen_anew_while_others_are_counted_are_compared(page: DrivenPage, results: Path) -> None:
+async def test_runs_chosen_while_others_are_still_counted_are_compared(page: DrivenPage, results: Path) -> None:
     write_lines(results / "third.jsonl", [rollout(each, 0, 1.0) for each in range(40)])
     app = make_app(make_run_sections(RunFiles([results])), PageAccess())
     async with running(app) as url:

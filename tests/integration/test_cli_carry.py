@@ -58,7 +58,7 @@ def test_a_stack_is_built_locked_saved_and_brought_up_elsewhere(folder: Path) ->
     assert rewards == [1.0] * 5
 
 
-def test_what_is_no_saved_stack_is_refused(tmp_path: Path) -> None:
+def test_what_is_not_a_saved_stack_is_refused(tmp_path: Path) -> None:
     need_engine()
     (tmp_path / "odd.tar").write_text("no archive")
     refused = gym("load", "odd.tar", cwd=tmp_path, env=engine())

@@ -64,7 +64,7 @@ def test_a_working_folder_that_is_read_only_is_said_to_be(tmp_path: Path) -> Non
     assert "bug:" not in done.stderr
 
 
-def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+def test_a_reader_that_leaves_early_is_not_an_error(tmp_path: Path) -> None:
     pipe = ["sh", "-c", f"{GYM} list --json | head -1"]
     done = subprocess.run(pipe, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
     assert done.stdout == "[\n"

@@ -121,7 +121,7 @@ def test_containers_take_a_save_without_a_build(tmp_path: Path) -> None:
     with watched(tmp_path, "--runtime", "compose") as (terminal, app):
         collect_while_saving(tmp_path, terminal, app, saves=1)
         text = app.read_text()
-        (app.parent / "env.yaml").write_text("policy_api_key: of nobody else\n")
+        (app.parent / "env.yaml").write_text("policy_api_key: a-secret-of-mine\n")
         terminal.wait_for(r"env\.yaml is new: tally reloaded in")
         inside = gym("exec", "tally", "--", "ls", "/app", cwd=tmp_path, env=engine())
         assert "app.py" in inside.stdout.split(), inside

@@ -81,7 +81,7 @@ def test_a_loaded_stack_starts_with_nothing_but_its_file_and_its_secrets(stand: 
         assert not any("building" in one.detail for seen in other.seen for one in seen.replicas)
 
 
-def test_what_is_no_saved_stack_is_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_what_is_not_a_saved_stack_is_refused_in_a_sentence(tmp_path: Path) -> None:
     with engine_client():
         pass
     (tmp_path / "text").write_text("hello")

@@ -152,9 +152,9 @@ def test_an_own_dockerfile_that_is_none_shows_its_line(stand: Stand) -> None:
 
 def test_an_image_that_does_not_exist_is_named_with_who_wants_it(stand: Stand) -> None:
     write_server(stand.cwd, "fine", HEALTHY)
-    plan = with_container(stand.plan("fine")[0], image="gym.invalid/nobody/nothing:1")
+    plan = with_container(stand.plan("fine")[0], image="gym.invalid/missing/nothing:1")
     text = fails(stand, UserError, plan)
-    assert text.startswith("fine: the image gym.invalid/nobody/nothing:1 is not here and cannot be pulled")
+    assert text.startswith("fine: the image gym.invalid/missing/nothing:1 is not here and cannot be pulled")
 
 
 def test_a_port_in_use_is_an_error_before_anything_starts(stand: Stand) -> None:

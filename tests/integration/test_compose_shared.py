@@ -137,7 +137,7 @@ async def test_an_environment_that_is_added_has_an_agent_of_its_own_and_replaces
 
 @pytest.mark.long
 async def test_a_third_agent_joins_and_all_leave_in_mid_run_without_a_rollout_lost_or_doubled(stand: Stand) -> None:
-    """Whoever joins or leaves replaces the container: what is in it drains, and what takes longer is retried."""
+    """A member that joins or leaves replaces the container: what is in it drains, and what takes longer is retried."""
     up = await asyncio.to_thread(stand.up, *NAMES, overrides=SHARED)
     right = {row: one["reward"] for (row, _), one in (await collected(up, 1)).items()}
     apart = tuple(f"{name}.share=false" for name in AGENTS)

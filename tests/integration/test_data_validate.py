@@ -53,13 +53,13 @@ def test_each_row_of_a_blend_is_checked_by_its_own_server(tmp_path: Path) -> Non
         named(office, "workbench_simple_agent"),
         named(choice, "workplace_assistant_simple_agent"),
         named(office, "mcqa_simple_agent"),
-        named(choice, "somebody"),
+        named(choice, "unknown"),
     ]
     done = gym("data", "validate", write(tmp_path / "rows.jsonl", rows), "--json", cwd=tmp_path)
     output = json.loads(done.stdout)
     assert done.returncode == 1
     assert [(one["line"], one["key"]) for one in output["findings"]] == [(3, "ground_truth"), (4, "expected_answer")]
-    note = "no server here has an agent 'somebody': these rows were checked against the contract alone"
+    note = "no server here has an agent 'unknown': these rows were checked against the contract alone"
     assert output["notes"] == [note]
     assert (output["rows"], output["bad_rows"]) == (5, 2)
 

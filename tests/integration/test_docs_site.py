@@ -14,7 +14,7 @@ FETCHED = re.compile(
 CSS_URL = re.compile(r"""(?:url\(|@import\s+)["']?(https?:)?//""", re.I)
 
 
-def test_the_site_is_built_without_a_broken_link_and_asks_nobody_else() -> None:
+def test_the_site_is_built_without_a_broken_link_and_asks_no_other_host() -> None:
     done = subprocess.run([ROOT / "scripts" / "docs"], capture_output=True, text=True, timeout=570, check=False)
     assert done.returncode == 0, done.stderr
     for name in ("index.html", "docs/tour.html", "docs/reference/http.html", "servers/resources/mcqa/index.html"):

@@ -371,7 +371,7 @@ def test_an_order_of_groups_that_is_wrong_is_refused_before_anything_runs(stack:
     assert "all weights are 0" in refused({"sources": [{"name": "a", "rows": fine, "weight": 0}]})
     assert "sources.rows: Input should be a valid list" in refused({"sources": [{"name": "a", "rows": "/etc/passwd"}]})
     assert "did you mean curriculum.prior?" in refused({"rows": fine, "size": 2, "curriculum": {"prio": "x"}})
-    assert "has no agent 'nobody'" in refused({"rows": [{**fine[0], "agent_ref": {"name": "nobody"}}], "size": 2})
+    assert "has no agent 'missing'" in refused({"rows": [{**fine[0], "agent_ref": {"name": "missing"}}], "size": 2})
     assert "no stream 'x' is open" in stack.ask("POST", "/rollouts/x", {"pause": True})["error"]["message"]
     assert stack.ask("GET", "/collections")["collections"] == []
 

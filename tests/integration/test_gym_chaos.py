@@ -35,7 +35,7 @@ def test_two_minutes_of_faults_of_every_kind_cost_no_rollout_and_leave_nothing(s
     assert (stack.folder / "out" / "report.json").is_file()
 
 
-def test_it_kills_nothing_that_nobody_confirmed(stack: StackForChaos) -> None:
+def test_it_kills_nothing_without_a_confirmation(stack: StackForChaos) -> None:
     done = gym("chaos", str(stack.rows), "-o", "other", cwd=stack.folder)
     assert done.returncode == 1
     assert "Say it with --yes" in done.stderr

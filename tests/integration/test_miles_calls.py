@@ -22,7 +22,7 @@ DATA = Path(__file__).parents[2] / "servers" / "resources" / "simple_weather" / 
 STACK = """
 policy_model:
   responses_api_models:
-    vllm_model: {entrypoint: app.py, base_url: [], model: nobody}
+    vllm_model: {entrypoint: app.py, base_url: [], model: unused}
 """
 
 

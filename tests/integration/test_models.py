@@ -200,7 +200,7 @@ async def test_failures_of_a_provider_reach_the_caller_as_the_contract_says() ->
             Caller(urls["policy_model"]) as caller,
         ):
             provider.failures = [Failure(503, {"error": "busy"}, {"retry-after": "0"})]
-            patient = await caller.post("/v1/responses", {"input": "x"})
+            retried = await caller.post("/v1/responses", {"input": "x"})
             provider.failures = [Failure(401, {"error": {"message": "bad key sk-abcdef"}})]
             refused = await caller.post("/v1/responses", {"input": "x"})
             provider.failures = [Failure(400, {"error": {"message": "maximum context length is 9"}})]
@@ -208,7 +208,7 @@ async def test_failures_of_a_provider_reach_the_caller_as_the_contract_says() ->
             # Last: a call after it waits the minute that the provider asked for.
             provider.failures = [Failure(429, {"error": "slow"}, {"retry-after": "60"})]
             late = await caller.post("/v1/responses", {"input": "x"}, x_gym_timeout="30")
-    assert (patient.status, full.status, full.body["status"]) == (200, 200, "incomplete")
+    assert (retried.status, full.status, full.body["status"]) == (200, 200, "incomplete")
     assert (refused.status, refused.body["error"]["retryable"]) == (502, False)
     assert refused.body["error"]["message"].endswith("answered 401: bad key ****")
     assert (late.status, late.body["error"]["kind"], late.body["error"]["retryable"]) == (502, "model", True)

@@ -67,7 +67,7 @@ async def test_every_expression_asks_for_metrics_and_labels_that_are_there(tmp_p
     for expression in asked:
         names = set(METRIC.findall(expression))
         assert names, expression
-        assert names <= known.keys(), f"{expression}: {names - known.keys()} is emitted by nobody"
+        assert names <= known.keys(), f"{expression}: {names - known.keys()} is emitted by no server"
         labels = {one for pair in LABEL.findall(expression) for one in re.split(r",\s*", pair[0] or pair[1]) if one}
         assert labels <= set().union(*(known[name] for name in names)), expression
 

@@ -68,7 +68,7 @@ def test_what_can_be_read_in_two_ways_reaches_no_server_as_two(name: str, stack:
     reply = send(stack, AMBIGUOUS[name], b"/s/unknown" + path)
     assert len(re.findall(rb"HTTP/1\.1 \d{3} ", reply)) == 1, reply
     assert b"".join(backend.connections()).count(path + b" HTTP/1.1") <= 1
-    if seen := backend.request(path):  # it is written anew: one length, or chunks
+    if seen := backend.request(path):  # the router wrote it again: one length, or chunks
         found = headers(seen)
         assert ("content-length" in found) != ("transfer-encoding" in found)
         assert found["host"] == "localhost"

@@ -95,7 +95,7 @@ async def test_rllm_gets_a_result_for_each_submission(
 ) -> None:
     write_rllm(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    gone = own.url.replace("/v1", "/sessions/nobody/v1")  # answers 404
+    gone = own.url.replace("/v1", "/sessions/missing/v1")  # answers 404
     submissions: list[Any] = [
         SimpleNamespace(task=pack_row(row), session_id=f"s{place}", task_id="t", inference_url=url)
         for place, (row, url) in enumerate(zip((*rows(), rows()[0]), (own.url, own.url, gone), strict=True))

@@ -78,7 +78,7 @@ HALF_A_PAIR = (
 
 
 @every_server
-async def test_an_answer_that_is_no_text_is_worth_nothing_and_loses_no_rollout(name: str) -> None:
+async def test_an_answer_that_is_not_text_is_worth_nothing_and_loses_no_rollout(name: str) -> None:
     """Half a surrogate pair, as an escape and as bytes: in a message, in its reasoning, in what it calls."""
     async with subject_of(name) as subject, Caller(subject.bench.url) as caller:
         row = {**subject.oracles[0].request}

@@ -305,7 +305,7 @@ async def test_the_configuration_stands_under_a_request_and_its_overrides_above(
 
 
 @pytest.mark.parametrize("text", ["{", "[1]"])
-async def test_metadata_that_is_no_json_object_is_the_rows_fault(text: str) -> None:
+async def test_metadata_that_is_not_a_json_object_is_the_rows_fault(text: str) -> None:
     async with fake_vllm() as provider, serving(provider) as caller:
         body = {"input": "hi", "metadata": {"extra_body": text}}
         answered = await caller.post("/v1/responses", body)

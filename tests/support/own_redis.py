@@ -66,7 +66,7 @@ class PrivateRedis:
 
 
 def make_certificate(folder: Path, names: str) -> None:
-    """`ca.pem` and `key.pem`, signed by nobody else; `names` as OpenSSL writes them: `DNS:localhost,IP:127.0.0.1`."""
+    """`ca.pem` and `key.pem`, signed by itself; `names` as OpenSSL writes them: `DNS:localhost,IP:127.0.0.1`."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not on this machine: apt-get install openssl")
     files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "ca.pem")]

@@ -36,13 +36,13 @@ class Raylets:
         token = self.folder / "token"
         token.write_text(secrets.token_hex(32))
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("RAY_", "GYM_", "NEMO_GYM_"))}
-        patient = {"RAY_agent_register_timeout_ms": "600000", "RAY_worker_register_timeout_seconds": "600"}
+        timeouts = {"RAY_agent_register_timeout_ms": "600000", "RAY_worker_register_timeout_seconds": "600"}
         # The server of the client port forks with threads of gRPC in it, and died of that.
-        patient["GRPC_ENABLE_FORK_SUPPORT"] = "false"
+        timeouts["GRPC_ENABLE_FORK_SUPPORT"] = "false"
         own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), "RAY_USAGE_STATS_ENABLED": "0"}
         # What `gym ls` shows and `gym down --all` ends: stacks that were started here, no others of this machine.
         alone = {"XDG_STATE_HOME": str(self.folder / "state"), "DOCKER_HOST": f"unix://{self.folder}/no-engine"}
-        self.env = {**kept, **own, **patient, **alone, "PATH": f"{self._bin}{os.pathsep}{kept['PATH']}"}
+        self.env = {**kept, **own, **timeouts, **alone, "PATH": f"{self._bin}{os.pathsep}{kept['PATH']}"}
         self.address = self.client_address = ""
         self._has: dict[int, tuple[str, ...]] = {}
 

@@ -29,7 +29,7 @@ def ask(registry: str, path: str) -> bytes:
 
 @contextmanager
 def registry_in(folder: Path, *, closed: bool = False) -> Iterator[str]:
-    """`127.0.0.1:PORT`: the engine asks no certificate of a registry on loopback. `closed`: it knows nobody."""
+    """`127.0.0.1:PORT`: the engine asks no certificate of a registry on loopback. `closed`: it lets no user in."""
     need_engine()
     program = shutil.which("docker-registry")
     if program is None:

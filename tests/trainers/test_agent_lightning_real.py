@@ -27,7 +27,7 @@ PACKAGE, KEY, MODEL = "agentlightning==1.0.2", "sk-of-the-server", "tiny"
 STACK = """
 policy_model:
   responses_api_models:
-    vllm_model: {entrypoint: app.py, base_url: [], model: nobody}
+    vllm_model: {entrypoint: app.py, base_url: [], model: unused}
 """
 WEATHER = ROOT / "servers" / "resources" / "simple_weather" / "data" / "example.jsonl"
 PROGRAM = ROOT / "tests" / "support" / "lightning_trainer.py"

@@ -33,7 +33,7 @@ TOKENS = "policy_model.responses_api_models.scripted.return_token_id_information
 SERVED = """
 served_model:
   responses_api_models:
-    vllm_model: {entrypoint: app.py, base_url: [], model: nobody, return_token_id_information: true}
+    vllm_model: {entrypoint: app.py, base_url: [], model: unused, return_token_id_information: true}
 served_agent:
   responses_api_agents:
     simple_agent:

@@ -151,6 +151,6 @@ def test_a_text_is_rewarded_by_an_environment_and_what_failed_has_no_reward(stac
         found = run(python, {**words, "remote_url": url})
     assert [one["spoken"] for one in found] == [["It is \\boxed{A}<|end|>"], ["It is \\boxed{B}<|end|>"]]
     assert [one["rewards"] for one in found] == [[[1.0]], [[0.0]]]
-    with rewards(stack, "nobody") as url:
+    with rewards(stack, "missing") as url:
         found = run(python, {**words, "remote_url": url})
     assert [one["rewards"] for one in found] == [None, None]

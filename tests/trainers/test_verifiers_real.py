@@ -128,5 +128,5 @@ def test_tools_that_seed_session_advertises_over_mcp_are_called_in_the_rollouts_
 def test_an_environment_that_is_not_there_is_an_error_and_no_reward(
     stack: Stack, programs: Path, tmp_path: Path
 ) -> None:
-    for one in evaluate(stack, programs, tmp_path, "stateful_counter", server="nobody"):
+    for one in evaluate(stack, programs, tmp_path, "stateful_counter", server="missing"):
         assert (one["rewards"], [error["type"] for error in one["errors"]]) == ({}, ["TaskError"])

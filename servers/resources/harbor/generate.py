@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--difficulty", choices=ABILITY["difficulties"], default=ANY)
     parser.add_argument("--task", action="append", default=[], metavar="FOLDER", help="a task, or a folder of tasks")
     parser.add_argument("--images", action="store_true", help="build the images now, by `docker build`")
-    parser.add_argument("--leave-out", action="store_true", help="tasks that are not supported are no error")
+    parser.add_argument("--leave-out", action="store_true", help="leave out tasks that are not supported")
     parser.add_argument("--describe", action="store_true", help="print what it can make, as JSON")
     asked = parser.parse_args(argv)
     if asked.describe:

@@ -29,9 +29,9 @@ from tests.support.sandbox_docker import IMAGE, DockerHarness, docker_harness, r
 pytestmark = pytest.mark.docker
 POSES = (
     "gym.stack=another",
-    "gym.stack-dir=/home/somebody/.gym/gym",
+    "gym.stack-dir=/home/other/.gym/gym",
     "gym.type=sandbox",
-    "gym.owner=somebody",
+    "gym.owner=other",
     "com.docker.compose.project=another",
     "com.docker.compose.service=sandbox",
 )

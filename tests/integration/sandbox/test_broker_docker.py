@@ -28,7 +28,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture
-def impatient(tmp_path: Path) -> Iterator[BrokerProcess]:
+def with_short_leases(tmp_path: Path) -> Iterator[BrokerProcess]:
     """It gives the owners of what it adopts three seconds to come back."""
     with broker_process(tmp_path, "docker", grant=Grant(images=(IMAGE,), warm=2), lease_seconds=3.0) as running:
         yield running
@@ -61,17 +61,17 @@ async def test_a_sandbox_and_its_job_outlive_a_broker_that_was_killed(broker: Br
 
 
 async def test_what_a_killed_broker_and_a_killed_client_had_is_gone_after_the_next_start(
-    impatient: BrokerProcess,
+    with_short_leases: BrokerProcess,
 ) -> None:
-    sandboxes = Sandboxes(impatient.url, TOKEN)
+    sandboxes = Sandboxes(with_short_leases.url, TOKEN)
     await asyncio.gather(*(sandboxes.create(SPEC) for _ in range(3)))
-    await until(lambda: len(containers(impatient.stack)) > 3)  # ready ones too
+    await until(lambda: len(containers(with_short_leases.stack)) > 3)  # ready ones too
     assert sandboxes._lease_task is not None
     sandboxes._lease_task.cancel()
     await sandboxes._http.aclose()
-    impatient.kill()
-    impatient.start()
-    await until(lambda: not containers(impatient.stack))
+    with_short_leases.kill()
+    with_short_leases.start()
+    await until(lambda: not containers(with_short_leases.stack))
 
 
 async def test_a_broker_that_never_comes_back_leaves_nothing_either(broker: BrokerProcess) -> None:

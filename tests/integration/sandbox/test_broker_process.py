@@ -57,7 +57,7 @@ async def test_a_command_tells_its_exit_code_signal_and_both_streams(sandbox: Sa
     assert (late.timed_out, late.stdout.text) == (True, "begun\n")
 
 
-async def test_bytes_that_are_no_text_come_back_as_they_were(sandbox: Sandbox) -> None:
+async def test_bytes_that_are_not_text_come_back_as_they_were(sandbox: Sandbox) -> None:
     data = bytes(range(256))
     result = await sandbox.exec(["cat"], stdin=data)
     assert result.stdout.data == data

@@ -260,7 +260,7 @@ async def test_with_a_sandbox_for_each_rollout_none_is_used_twice(access: TrialA
         assert seen[0] != seen[2]
 
 
-async def test_output_that_is_no_text_is_an_error_with_its_reason(programs: Programs) -> None:
+async def test_output_that_is_not_text_is_an_error_with_its_reason(programs: Programs) -> None:
     for code in ("import os\nos.write(1, bytes([255, 10]))", "print('\\udcff')"):
         outcome = await run(programs, code)
         assert (outcome.end, outcome.error) == ("error", "its output is not UTF-8"), outcome

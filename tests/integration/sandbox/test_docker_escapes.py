@@ -171,7 +171,7 @@ async def test_an_id_that_is_a_path_or_a_query_reaches_no_engine(evil: str) -> N
         assert await one.containers() == []
 
 
-async def test_a_stacks_containers_that_are_no_sandboxes_are_left_alone() -> None:
+async def test_a_stacks_containers_that_are_not_sandboxes_are_left_alone() -> None:
     async with docker_harness() as one:
         body = {"Image": IMAGE, "Labels": {"gym.stack": one.stack, "gym.sandbox": "victim"}}
         named = {"name": f"server-of-{one.stack}"}

@@ -125,7 +125,7 @@ async def test_a_caller_that_gives_up_in_the_middle_leaves_nothing(harness: Dock
 
 async def test_another_broker_finds_what_this_one_left_with_its_latest_tags(harness: DockerHarness) -> None:
     sandbox = await harness.make(env={"KEY": "value"}, limits={"memory": "300m"})
-    await sandbox.retag(sandbox.tags._replace(rollout="r/9 ü" * 100, owner="somebody", expires=4e9, warm=""))
+    await sandbox.retag(sandbox.tags._replace(rollout="r/9 ü" * 100, owner="other", expires=4e9, warm=""))
     job = await sandbox.channel.start(ExecRequest(shell="read line; echo got $line", timeout=60, id="job-1"))
     assert job.running
     first, harness.docker = harness.docker, Docker(need_engine())

@@ -97,7 +97,7 @@ async def test_a_sandbox_that_its_agent_filled_is_worth_nothing_and_says_why(
     assert "limits.disk" in reply.body["reason"]
 
 
-async def test_a_sandbox_that_somebody_else_ended_is_a_failure_and_no_zero(
+async def test_a_sandbox_that_was_ended_from_outside_is_a_failure_and_no_zero(
     harbor: Process, task: dict[str, Any]
 ) -> None:
     async with at_work(harbor, task, "echo 42 > /app/answer.txt") as (caller, handle):

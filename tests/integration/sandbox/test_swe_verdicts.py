@@ -123,7 +123,7 @@ async def test_a_patch_under_which_every_sandbox_is_lost_is_to_blame_when_gold_k
         assert (reply.status, reply.body["error"]["kind"], reply.body["error"]["retryable"]) == (500, "sandbox", True)
 
 
-async def test_a_timeout_that_gold_shares_is_no_zero(swe: Process) -> None:
+async def test_a_timeout_that_gold_shares_is_not_a_zero(swe: Process) -> None:
     task = row("tinyroute")
     gold = "--- a/tinyroute/__init__.py\n+++ b/tinyroute/__init__.py\n@@ -1 +1,3 @@\n+while True:\n+    pass\n"
     gold += f" {task['build']['files']['repo/tinyroute/__init__.py'].splitlines()[0]}\n"

@@ -36,7 +36,7 @@ async def test_a_sandbox_that_comes_after_its_askers_deadline_does_not_stay() ->
         assert not len(running.broker.registry)
 
 
-async def test_a_command_that_no_caller_waits_for_is_no_strain_of_the_engine() -> None:
+async def test_a_command_that_no_caller_waits_for_is_not_a_strain_of_the_engine() -> None:
     async with memory_broker() as (_, running, sandboxes):
         running.broker.execs = Admission("run a command", max_limit=8, queue=8, slow=0.0)
         sandbox = await sandboxes.create(SPEC)

@@ -100,7 +100,7 @@ async def test_lines_come_whole_in_whatever_pieces_they_were_sent(folder: Path) 
         assert [line async for line in engine.lines("GET", "/events", doing="tell")] == values
 
 
-async def test_a_stream_that_breaks_off_is_no_end(folder: Path) -> None:
+async def test_a_stream_that_breaks_off_is_not_an_end(folder: Path) -> None:
     async def serve(line: str, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n")
         await writer.drain()

@@ -99,7 +99,7 @@ async def test_it_ends_with_all_its_commands_after_silence(tmp_path: Path) -> No
     process.stdin.close()
 
 
-async def test_keep_alive_words_are_no_silence(tmp_path: Path) -> None:
+async def test_keep_alive_words_are_not_silence(tmp_path: Path) -> None:
     loop = asyncio.get_running_loop()
     async with speaking(tmp_path, "--silence", "5") as channel:
         ends = loop.time() + 7

@@ -103,7 +103,7 @@ async def test_who_ended_a_running_sandbox_is_reported(
         assert not fake.pods
 
 
-async def test_a_pod_deleted_by_another_is_no_ones_reward(tmp_path: Path) -> None:
+async def test_a_pod_deleted_by_another_is_not_a_reward(tmp_path: Path) -> None:
     async with provided(tmp_path) as (fake, provider):
         sandbox = await provider.create(SPEC, tags("a1"))
         await fake.vanish(sandbox.name)

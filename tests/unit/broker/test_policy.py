@@ -97,7 +97,7 @@ def test_images_of_other_sandboxes_are_refused_even_where_all_are_granted(ours: 
         "http://evil.org/python",
     ],
 )
-def test_what_is_no_image_is_refused_before_an_engine_hears_of_it(asked: str) -> None:
+def test_what_is_not_an_image_is_refused_before_an_engine_hears_of_it(asked: str) -> None:
     with pytest.raises(RequestRefused):
         check_image(asked, WIDE)
 
@@ -311,7 +311,7 @@ DECEITS = {
     "an address in a variable": "FROM python\nENV U=http://127.0.0.1:9/x\nADD $U /x",
     "an address in quotes": 'FROM python\nADD h"ttp"://127.0.0.1:9/x /x',
     "an address in JSON": 'FROM python\nADD ["\\u0068ttp://127.0.0.1:9/x", "/x"]',
-    "a repository of somebody": "FROM python\nADD me@example.org:a/b /x",
+    "a repository of another user": "FROM python\nADD me@example.org:a/b /x",
     "a frontend with an option": "# syntax=evil option\nFROM python",
     "a frontend as in Go": "//syntax=evil\nFROM python",
     "a frontend in JSON": '{"syntax": "evil"}\nFROM python',
@@ -353,7 +353,7 @@ def test_a_builds_variables_have_plain_names_and_none_of_the_builder(name: str) 
         "ARG TAG=3.13\nFROM python:${TAG}\nADD local.tar /x",
         "# a comment\nFROM python\nRUN echo https://example.org \\\n  # more\n  && true",
         "FROM python\r\nRUN python3 - <<'EOF' > /x\nfrom os import path\nEOF\n",
-        'FROM python\nLABEL a=1 \\\n  org.example.b="x y" c=\'$V\'\nLABEL vendor Somebody and Co\nLABEL e=""',
+        'FROM python\nLABEL a=1 \\\n  org.example.b="x y" c=\'$V\'\nLABEL vendor Some and Co\nLABEL e=""',
         "FROM python\nRUN cat <<-A && echo $((1<<2))\n\tFROM\n\tA\n",
         "FROM --platform=$BUILDPLATFORM python\nRUN --mount=type=cache,target=/root/.cache python -c 'print(1 << 2)'",
         'ARG A="3.13" B\nFROM python:$A\nARG C=1 D="x y"\nADD --chown=1:1 a.tar b.tar /x/\nRUN x <<<"here"',

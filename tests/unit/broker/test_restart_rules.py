@@ -50,7 +50,7 @@ def test_a_stop_is_a_persons_will_until_a_person_starts_it() -> None:
     assert stopped.since == "1.500000000"
 
 
-def test_a_kill_is_no_persons_will_and_neither_is_a_stop_by_a_command_that_died() -> None:
+def test_a_kill_is_not_a_persons_will_and_neither_is_a_stop_by_a_command_that_died() -> None:
     for notes in (heard("kill", "die", signal="9"), heard("kill", "die", "stop", commanded=True)):
         assert [one.id for one in find_ended([member()], WANTED, notes)] == ["mcqa1"]
         assert may_start(member(), facts(137), notes)

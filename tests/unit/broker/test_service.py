@@ -133,7 +133,7 @@ async def test_what_is_not_granted_is_refused_with_the_reason_and_nothing_is_mad
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"\xff", b'{"image": 3}'])
-async def test_a_body_that_is_no_request_is_422(body: bytes) -> None:
+async def test_a_body_that_is_not_a_request_is_422(body: bytes) -> None:
     async with memory_broker() as (_, running, _client):
         http = HttpClient()
         pairs = [(b"authorization", f"Bearer {TOKEN}".encode())]
@@ -380,8 +380,8 @@ async def test_one_image_is_fetched_once_however_many_wait_for_it() -> None:
         engine.prepare_gate = "pull"
         making = [asyncio.ensure_future(sandboxes.create(SPEC)) for _ in range(5)]
         await until(lambda: running.broker.images.status()["coming"])
-        impatient, body = await send(running, "POST", "/sandboxes", SPEC, x_gym_timeout="0.2")
-        assert impatient.status in (429, 504)
+        timed_out, body = await send(running, "POST", "/sandboxes", SPEC, x_gym_timeout="0.2")
+        assert timed_out.status in (429, 504)
         assert body["error"]["retryable"]
         engine.release("pull")
         await asyncio.gather(*making)

@@ -49,7 +49,7 @@ def test_example_rows_of_a_server_count_from_0() -> None:
     assert caught.value.hint == "They count from 0."
 
 
-def test_a_line_that_is_no_row_is_named(tmp_path: Path) -> None:
+def test_a_line_that_is_not_a_row_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"[1]\n")
     with pytest.raises(ConfigError, match=r"a\.jsonl:1: a row is an object"):
         read_row(str(tmp_path / "a.jsonl"))
@@ -71,7 +71,7 @@ def test_a_range_with_nothing_in_it_is_refused(tmp_path: Path, between: tuple[fl
 @pytest.mark.parametrize(
     "words", [("profile", "x.jsonl", "--too-easy", "nan"), ("compare", "x.jsonl", "x.jsonl", "--flip-at", "nan")]
 )
-def test_a_border_that_is_no_number_is_refused(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_a_border_that_is_not_a_number_is_refused(tmp_path: Path, words: tuple[str, ...]) -> None:
     write_collection(tmp_path / "x.jsonl", [ran(0)])
     done = gym(*words, cwd=tmp_path)
     assert done.returncode == 2

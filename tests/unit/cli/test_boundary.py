@@ -92,7 +92,7 @@ def test_a_bug_leaves_a_report_with_the_traceback_and_without_any_value(
     assert "canary" not in report
 
 
-def test_words_that_are_no_text_do_not_lose_the_report(
+def test_words_that_are_not_text_do_not_lose_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -14,7 +14,7 @@ from tests.support.recordings import ran, row, write_collection
 
 
 @pytest.mark.parametrize(("option", "form"), [("--min-reward", "sft"), ("--margin", "dpo")])
-def test_no_number_is_no_border(tmp_path: Path, option: str, form: str) -> None:
+def test_what_is_not_a_number_is_not_a_border(tmp_path: Path, option: str, form: str) -> None:
     write_collection(tmp_path / "x.jsonl", [ran(0, 0, 1.0), ran(0, 1, 0.0)])
     done = gym("export", "x.jsonl", "--to", form, "-o", "out.jsonl", option, "nan", cwd=tmp_path)
     assert done.returncode == 2
@@ -58,6 +58,6 @@ def test_any_other_name_is_as_good_as_another(tmp_path: Path) -> None:
         refuse_other_form(tmp_path / name, table=True)
 
 
-def test_the_folder_without_a_name_is_no_file_to_write() -> None:
+def test_the_folder_without_a_name_is_not_a_file_to_write() -> None:
     with pytest.raises(UserError, match=r"^\. is a folder\n"):
         refuse_other_form(Path())

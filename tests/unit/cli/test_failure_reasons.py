@@ -24,7 +24,7 @@ def test_a_reason_is_one_line_of_bounded_length(tmp_path: Path) -> None:
     assert len(reason) == len("1 x ") + MAX_LETTERS + 1
 
 
-def test_a_file_that_is_gone_or_torn_is_no_error(tmp_path: Path) -> None:
+def test_a_file_that_is_gone_or_torn_is_not_an_error(tmp_path: Path) -> None:
     assert commonest_reasons(tmp_path / "absent.jsonl") == ()
     (tmp_path / "torn.jsonl").write_text('{"server": "mi')
     assert commonest_reasons(tmp_path / "torn.jsonl") == ("1 x a line that cannot be read",)

@@ -110,4 +110,4 @@ def test_the_server_is_the_one_that_the_agent_is_called_after() -> None:
     assert find_cases_file("", "simple_weather_simple_agent").parts[-3] == "simple_weather"
     assert find_cases_file("mcqa", "simple_weather_simple_agent").parts[-3] == "mcqa"
     with pytest.raises(UserError, match="--server NAME"):
-        find_cases_file("", "nobody_knows_this")
+        find_cases_file("", "an_unknown_agent")

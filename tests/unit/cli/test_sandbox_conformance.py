@@ -44,7 +44,7 @@ def test_one_that_fails_says_what_was_found_and_is_exit_code_1(
     assert "found 1, wanted 2" in shown
 
 
-def test_nothing_that_passed_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_that_passed_is_not_a_success(monkeypatch: pytest.MonkeyPatch) -> None:
     assert trying(monkeypatch, ISOLATED) == 1
 
 

@@ -32,7 +32,7 @@ def test_the_end_of_a_long_output_comes_with_the_result(capfdbinary: pytest.Capt
 
 
 @pytest.mark.parametrize("lines", [[], [{"stream": 1, "data": "x"}]])
-def test_a_line_that_breaks_is_no_result(lines: list[dict[str, Any]]) -> None:
+def test_a_line_that_breaks_is_not_a_result(lines: list[dict[str, Any]]) -> None:
     with pytest.raises(InfraError, match="broke before the command ended"):
         show_output(lines)
 

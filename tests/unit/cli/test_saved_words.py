@@ -73,7 +73,7 @@ def test_a_syntax_error_names_its_line_and_another_pythons_is_not_judged(tmp_pat
 
 
 @pytest.mark.parametrize("content", [b"x = '\xff'\n", b"x = 1\0\n"])
-def test_what_is_no_text_is_refused_and_not_a_bug(tmp_path: Path, content: bytes) -> None:
+def test_what_is_not_text_is_refused_and_not_a_bug(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "app.py").write_bytes(content)
     with pytest.raises(UserError, match=r"app\.py"):
         check_syntax([SavedFile(tmp_path / "app.py", "saved")], plan_of(service("tally", directory=tmp_path)))

@@ -190,7 +190,7 @@ def test_rows_beside_the_configuration_are_named_by_their_own_file(entry: Catalo
     assert gaps[1].startswith("rows.jsonl:2: Invalid JSON")
 
 
-def test_a_config_that_is_no_yaml_is_named_by_its_line(entry: CatalogEntry) -> None:
+def test_a_config_that_is_not_yaml_is_named_by_its_line(entry: CatalogEntry) -> None:
     (config,) = (entry.directory / "configs").glob("*.yaml")
     config.write_text("one:\n  two: a: b\n")
     (gap,) = find_gaps(entry)
@@ -236,7 +236,7 @@ def test_a_tool_that_a_row_offers_and_the_server_lacks_is_named_with_its_line(en
     assert check_server(entry, own_pytest, own_python).passed
 
 
-def test_a_row_that_is_no_object_is_said_once_by_its_line(entry: CatalogEntry) -> None:
+def test_a_row_that_is_not_an_object_is_said_once_by_its_line(entry: CatalogEntry) -> None:
     (entry.directory / "data" / "example.jsonl").write_text(f"{ROW}[]\n{ROW * 3}")
     with (entry.directory / "data" / "verifier_cases.jsonl").open("a") as cases:
         cases.write(make_case("asks", "full_reward", "1", expected_reward=1.0, row=0))
@@ -252,7 +252,7 @@ def test_damaged_cases_are_said_once(entry: CatalogEntry) -> None:
     assert said.startswith(f"{path}:8: no JSON: ")
 
 
-def test_a_mark_at_the_beginning_of_a_file_is_no_damage(entry: CatalogEntry) -> None:
+def test_a_mark_at_the_beginning_of_a_file_is_not_damage(entry: CatalogEntry) -> None:
     for name in ("example.jsonl", "verifier_cases.jsonl"):
         path = entry.directory / "data" / name
         path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())

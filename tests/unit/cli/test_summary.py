@@ -49,7 +49,7 @@ def test_rows_of_an_agent_that_is_not_there_are_not_proposed(here: Path) -> None
 
 def test_rows_that_name_no_agent_are_given_one_where_several_are_there(here: Path) -> None:
     task = make_service(here, "task_of_mine", "resources_servers")
-    one, two = (make_service(here, name, "responses_api_agents", "nobody") for name in ("one_of_mine", "two_of_mine"))
+    one, two = (make_service(here, name, "responses_api_agents", "unused") for name in ("one_of_mine", "two_of_mine"))
     alone, both = Plan(stack="gym", services=(task, one)), Plan(stack="gym", services=(task, one, two))
     assert collect_command(alone) == "gym rollouts task_of_mine -o rollouts.jsonl"
     assert collect_command(both) == "gym rollouts task_of_mine -o rollouts.jsonl --agent one_of_mine"

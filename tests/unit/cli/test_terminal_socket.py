@@ -22,7 +22,7 @@ def answering(reply: bytes, *, honest: bool = True) -> socket.socket:
     def answer() -> None:
         with theirs:
             key = theirs.recv(65536).partition(b"sec-websocket-key: ")[2].partition(b"\r\n")[0]
-            theirs.sendall(reply.replace(b"KEY", accept_key(key) if honest else b"somebody else's"))
+            theirs.sendall(reply.replace(b"KEY", accept_key(key) if honest else b"another one's"))
 
     threading.Thread(target=answer, daemon=True).start()
     return ours
@@ -43,7 +43,7 @@ def test_a_refusal_is_reported_in_the_brokers_words() -> None:
         upgrade(sock, "/attach", "token")
 
 
-def test_a_peer_that_is_no_websocket_server_is_found_out() -> None:
+def test_a_peer_that_is_not_a_websocket_server_is_found_out() -> None:
     with answering(SWITCHED, honest=False) as sock, pytest.raises(InfraError, match="with a wrong key"):
         upgrade(sock, "/attach", "token")
     with answering(b"") as sock, pytest.raises(InfraError, match="closed the line"):

@@ -71,7 +71,7 @@ def test_what_only_a_whole_stack_can_fill_is_left_to_the_cases(entry: CatalogEnt
     assert case_fields(replace(entry, config=None)) == {}
 
 
-def test_cases_run_in_the_server_s_folder_and_noise_is_no_result(entry: CatalogEntry) -> None:
+def test_cases_run_in_the_server_s_folder_and_noise_is_not_a_result(entry: CatalogEntry) -> None:
     (entry.directory / "app.py").write_text(APP)
     (entry.directory / "configs" / "mine.yaml").write_text("mine: {resources_servers: {mine: {entrypoint: app.py}}}\n")
     assert run_verifier_cases(entry, own_python) == ()
@@ -83,7 +83,7 @@ def test_cases_run_in_the_server_s_folder_and_noise_is_no_result(entry: CatalogE
     assert not list(entry.directory.rglob("__pycache__"))
 
 
-def test_an_app_that_is_no_server_of_ours_is_said_in_a_sentence(entry: CatalogEntry) -> None:
+def test_an_app_that_is_not_a_server_of_ours_is_said_in_a_sentence(entry: CatalogEntry) -> None:
     (entry.directory / "configs" / "mine.yaml").write_text("mine: {resources_servers: {mine: {entrypoint: app.py}}}\n")
     (entry.directory / "app.py").write_text("app = object()\n")
     (entry.directory / "data" / "verifier_cases.jsonl").write_text("")

@@ -97,7 +97,7 @@ def test_an_outage_from_the_start_pauses_at_once() -> None:
     )
 
 
-def test_half_of_the_attempts_failing_fast_is_no_outage_and_nearly_all_is_one() -> None:
+def test_half_of_the_attempts_failing_fast_is_not_an_outage_and_nearly_all_is_one() -> None:
     assert simulate(Run(fail_by_chance(0.4, 0.1, 5)).go(60)).reasons == []
     assert simulate(Run(fail_by_chance(0.95, 0.1, 5)).go(60)).reasons
 

@@ -214,7 +214,7 @@ async def test_lines_of_an_open_file_are_rows_without_its_mark_and_blank_lines()
 
 
 @pytest.mark.parametrize("rows", ["rows.jsonl", Path("rows.jsonl"), b"{}", ROW])
-def test_what_is_no_list_of_rows_is_refused_with_what_to_write(rows: Any) -> None:
+def test_what_is_not_a_list_of_rows_is_refused_with_what_to_write(rows: Any) -> None:
     with pytest.raises(UserError, match="rows are many, and .* was given") as refused:
         RowsFeed(TaskReader(TaskRules(agents=("math",))), rows, lambda problem: None)
     assert refused.value.hint == "of one row: [row]; of a file: open(path)"

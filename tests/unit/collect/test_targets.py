@@ -105,7 +105,7 @@ async def test_the_one_with_the_fewest_rollouts_is_next_and_one_that_ails_is_las
         targets.avoid(two)
         assert picked(targets) not in (one.url, two.url)
         assert targets.pick("agent", [one, two]) not in (one, two, None)
-        assert targets.pick("nobody") is None
+        assert targets.pick("missing") is None
 
 
 async def test_a_change_of_the_stack_is_seen_after_a_failure(http: HttpClient) -> None:

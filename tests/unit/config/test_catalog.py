@@ -62,7 +62,7 @@ def test_a_server_may_be_named_by_its_folder_which_comes_before_the_roots(
         find_server("../", [tree.root])
 
 
-def test_folders_that_are_no_servers_are_not_listed(tree: ConfigTree) -> None:
+def test_folders_that_are_not_servers_are_not_listed(tree: ConfigTree) -> None:
     tree.write("servers/resources/notes/README.md", "x")
     tree.server("servers/resources/.hidden", MCQA)
     tree.write("other/configs/other.yaml", "a: 1\n")
@@ -143,7 +143,7 @@ def test_the_keys_of_a_project_s_container_are_found_whatever_its_folder_is_call
     assert {key: node.value for key, node in facts.items()} == {"replicas": 2, "cpus": 1}
 
 
-def test_a_configuration_without_a_server_beside_it_is_no_project(tree: ConfigTree) -> None:
+def test_a_configuration_without_a_server_beside_it_is_not_a_project(tree: ConfigTree) -> None:
     tree.write("notes/letters.yaml", LETTERS)
     assert list_servers([tree.root, tree.root / "notes"]) == ()
 
@@ -169,7 +169,7 @@ def test_a_file_that_is_named_is_found_with_its_server_wherever_they_lie(tree: C
         ("m: {resources_servers: {mime: {}}}\n", "configures mime, and no server `mine`", "Did you mean `mime`?"),
     ],
 )
-def test_a_folder_that_bears_the_name_and_is_no_server_says_why(
+def test_a_folder_that_bears_the_name_and_is_not_a_server_says_why(
     tree: ConfigTree, config: str, said: str, hint: str
 ) -> None:
     tree.write("mine/app.py", "")

@@ -107,7 +107,7 @@ def test_references_are_found_in_lists_and_mappings(tree: ConfigTree) -> None:
     assert [(one.type, one.name) for one in refs] == [("resources_servers", "mcqa")]
 
 
-def test_an_absent_reference_and_a_data_set_are_no_references(tree: ConfigTree) -> None:
+def test_an_absent_reference_and_a_data_set_are_not_references(tree: ConfigTree) -> None:
     tree.write("a.yaml", agent("[{type: resources_servers, name: null}, {type: train, name: x}]"))
     assert instance(tree.load(files=("a.yaml",)), "agent").references == ()
 

@@ -28,7 +28,7 @@ def test_each_field_of_the_head_server_has_its_own_default(tree: ConfigTree, tex
     assert tree.load(files=("a.yaml",)).settings["head_server"] == head
 
 
-def test_a_head_server_that_is_no_mapping_is_reported(tree: ConfigTree) -> None:
+def test_a_head_server_that_is_not_a_mapping_is_reported(tree: ConfigTree) -> None:
     assert "head_server: must be a mapping; found a number" in tree.problems("head_server: 3")[0]
 
 

@@ -32,7 +32,7 @@ def test_setting_and_deleting_reach_into_lists() -> None:
     assert delete_at(tree, ("a", "9")) == tree
 
 
-def test_a_word_is_no_index_of_a_list() -> None:
+def test_a_word_is_not_an_index_of_a_list() -> None:
     tree = located({"a": [1]}, "f")
     assert find(tree, ("a", "x")) is None
     assert find(tree, ("a", "99999999999")) is None

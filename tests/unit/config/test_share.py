@@ -62,7 +62,7 @@ def test_an_agent_of_another_author_shares_where_it_says_so_itself(tree: ConfigT
     assert shares(tree.load(files=("mine.yaml",), share=True)) == {"mine": None}
 
 
-def test_a_share_that_is_no_yes_or_no_is_reported(tree: ConfigTree) -> None:
+def test_a_share_that_is_not_yes_or_no_is_reported(tree: ConfigTree) -> None:
     (problem,) = tree.problems("share: perhaps")
     assert "share: must be true or false; found text" in problem
 

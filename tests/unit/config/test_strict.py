@@ -51,7 +51,7 @@ def test_who_is_left_alone_is_named_in_one_line(servers: ConfigTree) -> None:
     assert servers.load(files=("all.yaml",)).notices == ()
 
 
-def test_a_strict_that_is_no_yes_or_no_is_reported(tree: ConfigTree) -> None:
+def test_a_strict_that_is_not_yes_or_no_is_reported(tree: ConfigTree) -> None:
     (problem,) = tree.problems("strict: very")
     assert "strict: must be true or false; found text" in problem
 

@@ -127,7 +127,7 @@ def test_every_fault_of_one_file_is_reported_at_once() -> None:
     ("content", "said"),
     [(b"a: 1\nb: \xff\n", "a.yaml:2: is not UTF-8 text"), (b"#" * 5_000_001, "too many for a configuration file")],
 )
-def test_a_file_that_is_no_configuration_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+def test_a_file_that_is_not_a_configuration_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
     path = tmp_path / "a.yaml"
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=r"a\.yaml") as caught:
@@ -140,7 +140,7 @@ def test_a_folder_in_place_of_a_file_is_reported(tmp_path: Path) -> None:
         read_yaml(tmp_path, "conf")
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_not_part_of_the_first_key(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_bytes(b"\xef\xbb\xbfa: 1\n")
     assert plain(read_yaml(path, "a.yaml")) == {"a": 1}

@@ -85,7 +85,7 @@ def test_the_board_is_bounded_and_the_newest_stay(monkeypatch: pytest.MonkeyPatc
         (beat(progress={"agents": {f"agent {number}": {} for number in range(101)}}), "progress.agents"),
     ],
 )
-def test_what_is_no_heartbeat_is_refused_with_the_field(body: bytes, says: str) -> None:
+def test_what_is_not_a_heartbeat_is_refused_with_the_field(body: bytes, says: str) -> None:
     board = Collections()
     with pytest.raises(RolloutError, match=f"no heartbeat of a collection: {says}: "):
         board.hear(body)

@@ -144,7 +144,7 @@ def test_a_run_that_grows_with_every_look_is_seen_all_the_same(folder: Path) -> 
     assert plain(whole) == figures_at_once(folder)
 
 
-def test_a_file_that_is_written_anew_while_it_is_counted_is_counted_anew(folder: Path) -> None:
+def test_a_file_that_is_rewritten_while_it_is_counted_is_counted_again(folder: Path) -> None:
     board = RunBoard(RunFiles([folder]), clock=Clock())
     board.figures("before", 0.5)
     (folder / "before.jsonl").unlink()
@@ -159,7 +159,7 @@ def test_two_borders_of_passing_are_drawn_beside_each_other(folder: Path) -> Non
     assert board.figures("before", 0.8)["passes"] != board.figures("before", 0.2)["passes"]
 
 
-def test_nobody_waits_for_the_files_while_lines_are_counted(folder: Path) -> None:
+def test_no_request_waits_for_the_files_while_lines_are_counted(folder: Path) -> None:
     files, clock = RunFiles([folder]), Clock()
     free: list[bool] = []
 
@@ -252,7 +252,7 @@ def test_one_comparison_is_counted_at_a_time_and_the_other_waits_for_it(folder: 
     assert found["pairs"] == [at_once(folder, "before", "third")]
 
 
-def test_a_comparison_that_nobody_asks_for_any_more_gives_way(folder: Path) -> None:
+def test_a_comparison_that_no_request_waits_for_any_more_gives_way(folder: Path) -> None:
     files, clock = read(folder), Clock()
     comparisons = Comparisons(files, clock)
     asking(files, comparisons, "before", "after")()
@@ -276,7 +276,7 @@ def test_runs_that_grow_with_every_look_are_compared_all_the_same(folder: Path) 
     assert found["pairs"] == [at_once(folder, "before", "after")]
 
 
-def test_a_run_that_is_written_anew_while_it_is_compared_is_compared_anew(folder: Path) -> None:
+def test_a_run_that_is_rewritten_while_it_is_compared_is_compared_again(folder: Path) -> None:
     files = read(folder)
     ask = asking(files, Comparisons(files, Clock()), "before", "after")
     for _ in range(20):

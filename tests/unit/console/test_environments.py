@@ -273,7 +273,7 @@ async def test_the_console_s_end_closes_what_is_open(tmp_path: Path) -> None:
         (b'{"tool": "add", "arguments": []}', "application/json", 400),
     ],
 )
-async def test_what_is_no_turn_is_refused_and_the_try_goes_on(
+async def test_what_is_not_a_turn_is_refused_and_the_try_goes_on(
     tmp_path: Path, body: bytes, kind: str, status: int
 ) -> None:
     listed = [{"type": "function", "name": one} for one in ("verify", "add")]

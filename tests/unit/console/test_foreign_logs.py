@@ -197,7 +197,7 @@ def test_a_log_of_another_shape_is_named_or_read_as_far_as_it_goes(samples: Any,
     assert len(summary["runs"]) == 2 or any("odd.json cannot be read" in one for one in summary["notices"])
 
 
-def test_other_json_in_a_folder_is_no_run(tmp_path: Path) -> None:
+def test_other_json_in_a_folder_is_not_a_run(tmp_path: Path) -> None:
     (tmp_path / "x_run.json").write_text('{"identity": {}}')
     (tmp_path / "x_aggregate_metrics.json").write_text("[]")
     shutil.copy(LOGS / "metadata.json", tmp_path)

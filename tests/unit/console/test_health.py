@@ -80,7 +80,7 @@ def test_what_says_that_no_server_is_there(error: OSError, silence: bool) -> Non
     assert _is_silence(error) is silence
 
 
-async def test_a_refused_connection_is_no_silence(client: HttpClient) -> None:
+async def test_a_refused_connection_is_not_silence(client: HttpClient) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(NotSent) as found:

@@ -84,7 +84,7 @@ def test_the_index_grows_with_its_file(path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("change", ["replaced", "shorter", "rewritten in place", "same size", "emptied"])
-def test_an_index_that_does_not_fit_its_file_is_not_used_and_is_made_anew(change: str, path: Path) -> None:
+def test_an_index_that_does_not_fit_its_file_is_not_used_and_is_rebuilt(change: str, path: Path) -> None:
     read(path)
     if change == "replaced":
         write_rows(path.with_name("new"), 120, 0.25).replace(path)

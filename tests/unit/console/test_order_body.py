@@ -44,7 +44,7 @@ async def test_rows_with_keys_are_taken_up_to_what_memory_bears(monkeypatch: pyt
         await _read_body(request(KEY, LINE * 2000))
 
 
-def test_a_files_mark_and_its_blank_lines_are_no_rows() -> None:
+def test_a_files_mark_and_its_blank_lines_are_not_rows() -> None:
     rows, _ = _read_order(io.BytesIO(b"\xef\xbb\xbf" + LINE + b"\n\r\n" + LINE), "", {})
     assert rows is not None
     _refuse_bad_rows(rows, "rows", "math", ["math"], RowTools())

@@ -43,7 +43,7 @@ async def test_who_is_not_the_router_sees_no_page(router: str, path: str, status
     assert await ask(router, path) == status
 
 
-async def test_the_router_is_no_way_in_for_who_has_a_name_in_its_network(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_router_is_not_a_way_in_for_who_has_a_name_in_its_network(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {"127.0.0.1": "gym-router-1.gym_stack", "10.0.0.4": "gym-mcqa-1.gym_stack", "9.9.9.9": "dns.example.org"}
 
     monkeypatch.setattr("gym.http.names._name", lambda address: names.get(address, ""))

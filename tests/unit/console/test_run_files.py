@@ -49,7 +49,7 @@ def test_a_folder_is_named_runs_with_their_failures(folder: Path) -> None:
     assert [files.view(place)["id"] for place in found.places] == ["math/today:f1"]
 
 
-def test_a_new_file_is_found_and_a_gone_one_is_no_run_any_more(folder: Path) -> None:
+def test_a_new_file_is_found_and_a_gone_one_is_not_a_run_any_more(folder: Path) -> None:
     files = opened(folder)
     before = files.generation
     write_lines(folder / "new.jsonl", [rollout(5)])
@@ -80,7 +80,7 @@ def test_files_of_one_name_get_names_of_their_own(tmp_path: Path) -> None:
         *("math/today_failures:1", "math/today_notes:1", "math/today_materialized_inputs:1", "a" * 100_000 + ":1"),
     ],
 )
-def test_no_name_reaches_a_file_that_is_no_run(id: str, folder: Path) -> None:
+def test_no_name_reaches_a_file_that_is_not_a_run(id: str, folder: Path) -> None:
     with pytest.raises(NoSuchRollout):
         opened(folder).place(id)
 

@@ -112,7 +112,7 @@ def test_a_run_without_failures_is_not_counted_again(folder: Path) -> None:
     assert figures(board)["curve"] is figures(board)["curve"]
 
 
-def test_a_file_that_is_written_anew_is_summed_up_anew(folder: Path) -> None:
+def test_a_file_that_is_rewritten_is_summed_up_again(folder: Path) -> None:
     board = board_of(folder)
     assert figures(board)["count"] == 6
     (folder / "first.jsonl").unlink()
@@ -250,7 +250,7 @@ def test_runs_are_compared_as_the_command_compares_their_files(tmp_path: Path) -
     assert len(found["points"]) == 20
 
 
-def test_five_tasks_that_moved_alike_are_no_proof_for_any_number(tmp_path: Path) -> None:
+def test_five_tasks_that_moved_alike_are_not_proof_for_any_number(tmp_path: Path) -> None:
     for name, reward in (("before", 0.25), ("after", 0.5)):
         write_lines(tmp_path / f"{name}.jsonl", rows({task: (reward + task / 1000,) for task in range(5)}))
     files = RunFiles([tmp_path])

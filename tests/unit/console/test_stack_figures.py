@@ -1,4 +1,4 @@
-"""Figures of the Stack page from sums that only grow, whoever tells them and whatever else they tell."""
+"""Figures of the Stack page from sums that only grow, whichever server reports them, and whatever else it reports."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_rate_is_the_growth_between_the_oldest_look_of_the_window_and_the_last
     assert (growth.seconds, growth.sums, growth.rate("calls")) == (60, {"calls": 600}, 10.0)
 
 
-def test_one_look_says_nothing_and_a_long_silence_begins_anew() -> None:
+def test_one_look_says_nothing_and_a_long_silence_starts_over() -> None:
     window = SlidingWindow(60)
     window.add(0, {"calls": 10})
     assert window.growth().rate("calls") is None
@@ -59,7 +59,7 @@ def test_one_look_says_nothing_and_a_long_silence_begins_anew() -> None:
     assert window.growth().rate("calls") is None
 
 
-def test_a_sum_that_became_smaller_began_anew_with_its_process() -> None:
+def test_a_sum_that_became_smaller_started_over_with_its_process() -> None:
     window = SlidingWindow(60)
     window.add(0, {"calls": 1000})
     window.add(10, {"calls": 5, "other": 3})
@@ -141,7 +141,7 @@ def test_the_histogram_of_a_server_has_a_count_for_each_gap_between_its_edges() 
     assert len(work()["buckets"]) == len(EDGES) + 1
 
 
-def test_a_restart_that_nobody_tells_of_is_seen_with_what_was_wrong_before() -> None:
+def test_a_restart_that_is_not_reported_is_seen_with_what_was_wrong_before() -> None:
     view = StackView(StackParts(), None)
     for seen in (
         Probe("success", started=10.0),
@@ -168,7 +168,7 @@ def test_of_a_long_log_the_end_is_read_from_a_whole_line_on(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["../secret", "secret", "/etc/passwd", "", "..", "a-1.log", "link", "folder"])
-def test_no_name_reaches_a_file_that_is_no_log(name: str, tmp_path: Path) -> None:
+def test_no_name_reaches_a_file_that_is_not_a_log(name: str, tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
     (tmp_path / "secret.log").write_text("secret")

@@ -81,7 +81,7 @@ def test_a_line_is_given_back_byte_for_byte(file: Path) -> None:
     ("asked", "wanted"),
     [
         ({"agent": "other"}, ["x:5"]),
-        ({"agent": "nobody"}, []),
+        ({"agent": "missing"}, []),
         ({"kind": "failed"}, ["x:f1", "x:f2"]),
         ({"kind": "sandbox"}, ["x:f2"]),
         ({"kind": "verified", "low": "0.5"}, ["x:3", "x:4", "x:5"]),

@@ -112,7 +112,7 @@ async def test_a_file_rewritten_while_open_never_gives_another_line_for_the_one_
     assert (await caller.get(f"{API}/rollout/x:1")).status == 200
 
 
-async def test_binary_in_a_tool_s_output_and_bytes_that_are_no_text_are_listed(caller: Caller, path: Path) -> None:
+async def test_binary_in_a_tool_s_output_and_bytes_that_are_not_text_are_listed(caller: Caller, path: Path) -> None:
     noise = random.Random(3).randbytes(5000)
     odd = rollout(1)
     odd["response"]["output"][2]["output"] = noise.decode("latin-1") + "\x00\x1b[31m\ud7ff"
@@ -124,7 +124,7 @@ async def test_binary_in_a_tool_s_output_and_bytes_that_are_no_text_are_listed(c
     assert (await caller.get(f"{API}/list?text=%FF%FE")).status == 200
 
 
-async def test_halves_of_characters_that_python_writes_are_no_malformed_line(caller: Caller, path: Path) -> None:
+async def test_halves_of_characters_that_python_writes_are_not_a_malformed_line(caller: Caller, path: Path) -> None:
     odd = rollout(1, note="\ud83d")
     odd["response"]["output"][2]["output"] = b"\x80\xff".decode("utf-8", "surrogateescape")
     odd["responses_create_params"]["input"][0]["content"] = "What is \udcff?"

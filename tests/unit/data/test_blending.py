@@ -17,7 +17,7 @@ def test_shares_are_whole_numbers_or_fractions() -> None:
 
 
 @pytest.mark.parametrize("text", ["a", "a=", "a=x", "a=0", "a=-1", "=2", "a=1,a=2", "a=1/0", "a=1,,b=2"])
-def test_what_is_no_share_is_reported(text: str) -> None:
+def test_what_is_not_a_share_is_reported(text: str) -> None:
     with pytest.raises(UserError, match="is not NAME=SHARE"):
         parse_shares(text)
 

@@ -79,7 +79,7 @@ def test_a_block_that_is_wrong_says_where_and_what_to_write(block: dict[str, Any
     assert message in found
 
 
-def test_an_entry_that_is_no_block_is_reported() -> None:
+def test_an_entry_that_is_not_a_block_is_reported() -> None:
     agent = stack({}).instances[0].model_copy(update={"fields": {"datasets": ["a.jsonl"]}})
     with pytest.raises(ConfigError, match=r"datasets\[0\]"):
         list_data_sets(StackConfig(instances=(agent,)))

@@ -74,7 +74,7 @@ def test_what_rows_hold_stays_in_its_cell_and_a_key_is_not_shown() -> None:
     assert len(field) < 150
 
 
-def test_a_line_that_is_no_row_is_reported() -> None:
+def test_a_line_that_is_not_a_row_is_reported() -> None:
     with pytest.raises(ConfigError, match="rows:2: responses_create_params: is missing"):
         portray(lines_of_rows([row("a"), {}]))
 

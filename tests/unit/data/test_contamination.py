@@ -91,7 +91,7 @@ def test_the_row_it_is_most_like_is_named(tmp_path: Path) -> None:
     assert Path(found.matches[0].other).name == "b.jsonl:2"
 
 
-def test_rows_without_words_are_counted_and_lines_that_are_no_rows_reported(tmp_path: Path) -> None:
+def test_rows_without_words_are_counted_and_lines_that_are_not_rows_reported(tmp_path: Path) -> None:
     found, left = look(tmp_path, ["?!", text(1)], ["...", text(2)])
     assert (found.without_text, found.found, len(left)) == (2, 0, 2)
     (tmp_path / "bad.jsonl").write_text("[]\n")

@@ -42,8 +42,8 @@ def test_places_in_a_list_have_one_meaning_and_a_line_counts_once() -> None:
 
 
 def test_other_values_are_reported_so_that_ids_can_be_looked_up() -> None:
-    (text,) = folded(*(problem(line, "is no id", value=f'"{line}"') for line in range(1, 4)))
-    assert text.startswith('rows.jsonl:1-3: answer: is no id (3 lines); e.g. line 1: "1"; also "2", "3"\n')
+    (text,) = folded(*(problem(line, "is not an id", value=f'"{line}"') for line in range(1, 4)))
+    assert text.startswith('rows.jsonl:1-3: answer: is not an id (3 lines); e.g. line 1: "1"; also "2", "3"\n')
 
 
 def test_what_is_remembered_is_bounded() -> None:

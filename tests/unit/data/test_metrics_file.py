@@ -29,7 +29,7 @@ from gym.errors import UserError
         ),
     ],
 )
-def test_what_is_no_conflict(old: dict[str, Any], new: dict[str, Any]) -> None:
+def test_what_is_not_a_conflict(old: dict[str, Any], new: dict[str, Any]) -> None:
     assert find_differences(old, new) == []
 
 
@@ -57,7 +57,7 @@ def test_files_are_named_after_the_rows() -> None:
     assert conflict_path(Path("data/train_metrics.json")) == Path("data/train_metrics_conflict.json")
 
 
-def test_a_file_about_something_else_is_no_metrics_of_a_data_set(tmp_path: Path) -> None:
+def test_a_file_about_something_else_is_not_metrics_of_a_data_set(tmp_path: Path) -> None:
     path = tmp_path / "example_metrics.json"
     path.write_text('[{"agent_metrics": {}}]')
     assert read_metrics(path) is None

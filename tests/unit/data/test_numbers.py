@@ -54,6 +54,6 @@ def test_two_decimals_from_one_on_and_three_below() -> None:
     assert [round_figure(x) for x in (1.006, -1.006, 0.0126, -0.9996)] == [1.01, -1.01, 0.013, -1.0]
 
 
-def test_squares_beyond_a_float_are_no_obstacle() -> None:
+def test_squares_beyond_a_float_are_not_obstacle() -> None:
     assert observed([1e300, -1e300]).deviation() == pytest.approx(2**0.5 * 1e300)
     assert observed([sys.float_info.max, -sys.float_info.max]).deviation() == sys.float_info.max

@@ -42,7 +42,7 @@ def test_a_file_that_another_writes_is_reported_and_left_to_it(tmp_path: Path) -
     assert (tmp_path / "a").read_text() == "mine"
 
 
-def test_a_folder_is_no_output(tmp_path: Path) -> None:
+def test_a_folder_is_not_an_output(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is a folder"), whole_file(tmp_path):
         pass
 

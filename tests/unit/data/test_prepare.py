@@ -273,7 +273,7 @@ def test_a_prompt_in_train_and_validation_is_reported_with_both_places(shop: Wor
     assert len(shop.rows("validation")) == 3
 
 
-def test_a_prompt_that_is_twice_in_train_alone_is_no_leak(shop: Workshop) -> None:
+def test_a_prompt_that_is_twice_in_train_alone_is_not_a_leak(shop: Workshop) -> None:
     shop.add("a", "train", [row("x"), row("x")])
     shop.add("a", "validation", [row("y"), row("y")])
     shop.prepare()

@@ -26,7 +26,7 @@ def test_an_address_says_registry_name_and_version(text: str, address: RegistryA
 
 
 @pytest.mark.parametrize("text", ["rows.jsonl", "a/b/c", "s3:bucket/x", "hf:../x", "hf:a/b/c", "gitlab:a/b:1", ""])
-def test_what_is_no_address_is_reported_with_the_forms_there_are(text: str) -> None:
+def test_what_is_not_an_address_is_reported_with_the_forms_there_are(text: str) -> None:
     with pytest.raises(UserError) as caught:
         parse_address(text)
     assert "gitlab:NAME:VERSION" in caught.value.hint

@@ -67,7 +67,7 @@ def test_an_upload_or_a_removal_is_not_sent_on(url: str, faults: Faults, tmp_pat
 
 def test_a_refusal_has_its_status_the_wait_and_the_first_of_its_body(url: str) -> None:
     with pytest.raises(NotSuccess) as caught, open_reply("GET", f"{url}/busy", {}):
-        pytest.fail("503 is no success")
+        pytest.fail("503 is not a success")
     assert (caught.value.status, caught.value.retry_after, len(caught.value.body)) == (503, "7", 1 << 16)
 
 

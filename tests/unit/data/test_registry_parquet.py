@@ -72,7 +72,7 @@ def test_a_pyarrow_that_does_not_know_json_is_too_old(
     assert caught.value.hint == install_command("pyarrow>=19")
 
 
-def test_fields_that_another_row_has_are_no_part_of_an_answer(write_table: WriteTable) -> None:
+def test_fields_that_another_row_has_are_not_part_of_an_answer(write_table: WriteTable) -> None:
     rows = [
         {"answers": [{"arguments": {"amount": 250}, "tags": ["a", None]}], "level": 1, PARAMS: {"input": "q"}},
         {"answers": [{"arguments": {"country": "TR"}, "tags": []}], "level": None, PARAMS: {"input": "q"}},
@@ -98,7 +98,7 @@ def test_a_decimal_is_the_number_that_it_equals(given: str, number: float) -> No
     assert decimal_to_number(Decimal(given)) == number
 
 
-def test_a_decimal_that_is_no_float_is_text() -> None:
+def test_a_decimal_that_is_not_a_float_is_text() -> None:
     assert decimal_to_number(Decimal("0.1000000000000000055")) == "0.1000000000000000055"
     assert orjson.dumps(decimal_to_number(Decimal(1 << 63))) == b"9223372036854775808"
 
@@ -140,7 +140,7 @@ def test_text_of_params_is_taken_as_it_is(write_table: WriteTable) -> None:
     assert out.getvalue().count(b"\n") == 1
 
 
-def test_text_that_is_no_json_is_named_with_its_row() -> None:
+def test_text_that_is_not_json_is_named_with_its_row() -> None:
     with pytest.raises(UserError, match=rf"train\.parquet: row 1002: {PARAMS} is a text that is no JSON"):
         objects_of_texts(PARAMS, ["{}", '{"input": "q"'], "train.parquet", before=1000)
     assert objects_of_texts("agent_ref", ["mcqa_agent", None], "train.parquet") == ["mcqa_agent", None]

@@ -49,7 +49,7 @@ def test_an_agents_rows_are_its_resources_servers_with_what_the_stack_says() -> 
     ("of", "agent", "why"),
     [
         (stack(), "alone", "alone has no resources server whose code is here"),
-        (stack(), "nobody", "no server here has an agent 'nobody'"),
+        (stack(), "missing", "no server here has an agent 'missing'"),
         (stack(), "", "rows name no agent"),
     ],
 )
@@ -92,5 +92,5 @@ def test_a_data_set_of_a_resources_server_is_that_of_the_one_agent_that_uses_it(
     assert agent_names(two) == ("a", "b", "alone")
 
 
-def test_what_is_not_said_yet_is_no_rows_business() -> None:
+def test_what_is_not_said_yet_is_not_checked_in_rows() -> None:
     assert known_fields({"a": [1, "${x}"], "b": {"c": "???"}, "d": "x"}) == {"d": "x"}

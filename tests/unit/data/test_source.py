@@ -127,7 +127,7 @@ def test_a_zstd_file_that_was_cut_is_reported_with_its_line(tmp_path: Path) -> N
         list(read_lines((str(path),)))
 
 
-def test_a_file_that_is_no_zstd_is_reported(tmp_path: Path) -> None:
+def test_a_file_that_is_not_zstd_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl.zst"
     path.write_bytes(b"plain text\n" * 10)
     with pytest.raises(UserError, match=r"a\.jsonl\.zst:1: cannot be read"):
@@ -160,7 +160,7 @@ def test_a_packed_file_that_is_one_line_without_end_is_refused_at_its_bound(
     assert held < 32 << 20
 
 
-def test_a_programs_row_that_is_no_json_is_refused_with_its_number() -> None:
+def test_a_programs_row_that_is_not_json_is_refused_with_its_number() -> None:
     with pytest.raises(UserError, match=r"^rows:7: the row cannot be written as JSON: .*set"):
         row_to_line({"question": {"a", "b"}}, "rows", 7)
     assert row_to_line({1: "one"}, "rows", 7).raw == b'{"1":"one"}'
@@ -239,7 +239,7 @@ def test_a_programs_row_keeps_integers_of_any_size_as_a_file_does() -> None:
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("beside", [1, 2**70])
-def test_a_programs_row_with_what_is_no_json_number_is_refused(number: float, beside: int) -> None:
+def test_a_programs_row_with_what_is_not_a_json_number_is_refused(number: float, beside: int) -> None:
     with pytest.raises(UserError, match=r"^rows:7: the row cannot be written as JSON: it holds -?(nan|inf)"):
         row_to_line({"question": [{"n": beside}, (None, number)]}, "rows", 7)
     assert row_to_line({"question": "NaN, null"}, "rows", 7).raw == b'{"question":"NaN, null"}'

@@ -64,7 +64,7 @@ def test_rows_with_the_same_field_stay_together_and_one_without_it_is_reported(t
         split(tmp_path, [rows[0], row("x")], field="source.book")
 
 
-def test_a_line_that_is_no_row_leaves_the_files_as_they_were(tmp_path: Path) -> None:
+def test_a_line_that_is_not_a_row_leaves_the_files_as_they_were(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("before")
     with pytest.raises(ConfigError, match="rows:2: responses_create_params"):
         split(tmp_path, [row("x"), {"no": 1}])

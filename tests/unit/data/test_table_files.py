@@ -115,7 +115,7 @@ def test_a_column_that_stands_twice_is_not_lost(arrow: Any, tmp_path: Path) -> N
         tables_to_rows([str(tmp_path / "a.parquet")], tmp_path / "rows.jsonl")
 
 
-def test_a_librarys_name_is_no_tables() -> None:
+def test_a_librarys_name_is_not_the_name_of_a_table() -> None:
     assert [name for name in ("gymnasium", "a.jsonl", "x/A.CSV", "a.json.gz", "a.parquet") if is_table_name(name)] == [
         "x/A.CSV",
         "a.json.gz",

@@ -35,7 +35,7 @@ def test_the_text_of_a_prompt_is_all_that_a_model_reads() -> None:
         ("one two three", 1 + 2),  # 2 blanks of 6 fifths
         ("2+2=4", 1 + 3),  # 5 marks of 3 fifths
         ("\u4f60\u597d", 1 + 2),  # 6 bytes of 2 fifths
-        ("\ud800", 2),  # half a pair, which is no UTF-8: 3 bytes
+        ("\ud800", 2),  # half a pair, which is not UTF-8: 3 bytes
     ],
 )
 def test_the_estimate_is_made_of_blanks_marks_and_other_bytes(text: str, tokens: int) -> None:

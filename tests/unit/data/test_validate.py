@@ -66,7 +66,7 @@ def test_a_key_that_is_there_twice_is_found_at_any_depth(raw: bytes, path: str) 
     ]
 
 
-def test_text_with_quotes_and_colons_is_no_key_that_is_there_twice() -> None:
+def test_text_with_quotes_and_colons_is_not_a_key_that_is_there_twice() -> None:
     assert problems_of(b'{%s,"a":"\\"b\\":1,\\"b\\":2","c":"\\u0022","d":{"a":1}}' % PARAMS) == []
 
 

@@ -118,7 +118,7 @@ async def test_a_reply_that_breaks_off_is_an_error_and_no_reply() -> None:
         await http.aclose()
 
 
-async def test_bytes_behind_a_long_reply_reach_nobody() -> None:
+async def test_bytes_behind_a_long_reply_reach_no_reader() -> None:
     body = made(900_000)
     async with answering(reply_of(body, len(body)) + reply_of(b"unasked", 7)) as url:
         http = HttpClient()

@@ -144,7 +144,7 @@ def test_a_process_and_an_instance_never_have_the_same_name_as_containers() -> N
     assert container_slug(process) == "simple-agent-shared-2"
 
 
-def test_of_two_with_one_port_the_first_by_name_shares_whoever_else_does() -> None:
+def test_of_two_with_one_port_the_first_by_name_shares_whichever_else_does() -> None:
     """An address that was read before a change must not mean another instance after it."""
     by_port: dict[int, str] = {}
     clash = next(

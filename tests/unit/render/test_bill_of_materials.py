@@ -101,5 +101,5 @@ def test_what_depends_on_what_leads_from_the_stack_to_each_package() -> None:
 
 
 @pytest.mark.parametrize("secret", ["missing", ""])
-def test_a_data_set_that_is_not_here_is_no_part_of_it(secret: str) -> None:
+def test_a_data_set_that_is_not_here_is_not_part_of_it(secret: str) -> None:
     assert by_name(make_bill("demo", (), {}, {"lost.jsonl": secret})) == {}

@@ -107,7 +107,7 @@ def test_replicas_are_known_by_the_names_of_their_pods() -> None:
     assert FOLDER["base/router/stack.yml"] == router_text(cluster_wanted(PLAN), found)
 
 
-def test_a_name_that_begins_with_a_digit_is_no_name_of_a_service() -> None:
+def test_a_name_that_begins_with_a_digit_is_not_a_name_of_a_service() -> None:
     assert all(name[0].isalpha() for name in of_kind(ALL, "Service"))
     assert json.loads(FOLDER["base/settings/s-7b-store.json"])["policy_model"]["responses_api_models"]
     assert namespace_of("Big Stack!") == "gym-big-stack"

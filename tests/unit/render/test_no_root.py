@@ -1,4 +1,4 @@
-"""Nobody in a stack is root, or why one may be: every rendered service, and every Dockerfile of the checkout."""
+"""No process in a stack runs as root, or its reason is given: every rendered service, every Dockerfile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.render.test_observability import in_containers
 
 ROOT = Path(__file__).parents[3]
 BASE_IMAGE = facts_of(demo_plan()).base_image
-# What a task gives to its agent: built by the broker for a sandbox, which has no capability, whoever runs in it.
+# What a task gives to its agent: built by the broker for a sandbox, which has no capability, whatever its user.
 OF_TASKS = "servers/resources/harbor/data/tasks/"
 TEMPLATE = (ROOT / "compose/server/Dockerfile.j2").read_text("utf-8")
 
@@ -87,7 +87,7 @@ def test_the_broker_has_the_socket_by_its_group_and_not_as_root() -> None:
     assert holders == ["sandbox"]
 
 
-def test_what_is_put_beside_a_stack_to_watch_it_is_no_root() -> None:
+def test_what_is_put_beside_a_stack_to_watch_it_is_not_root() -> None:
     for name, one in in_containers(demo_plan())["compose.yaml"]["services"].items():
         assert re.fullmatch(r"[1-9]\d*:\d+", one["user"]), name
         assert one["cap_drop"] == ["ALL"], name

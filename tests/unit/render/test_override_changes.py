@@ -62,7 +62,7 @@ def test_many_keys_are_counted_and_composes_own_tags_stay() -> None:
 
 
 @pytest.mark.parametrize("text", ["services: [", "services: 3", "", "- a", "services: {mcqa: 3}", "services: {mcqa: }"])
-def test_what_is_no_compose_file_is_composes_to_complain_of(text: str) -> None:
+def test_what_is_not_a_compose_file_is_composes_to_complain_of(text: str) -> None:
     check_override({"o.yaml": text}, demo_plan(), PROJECT)
     changes_by_name([text], [])
 

@@ -57,7 +57,7 @@ def test_a_name_with_a_tag_a_digest_or_a_registry_is_an_images(name: str) -> Non
         "M:1",
     ],
 )
-def test_names_of_servers_and_paths_are_no_images(name: str) -> None:
+def test_names_of_servers_and_paths_are_not_images(name: str) -> None:
     assert not is_reference(name)
 
 
@@ -117,6 +117,6 @@ def test_a_label_that_cannot_be_meant_is_refused(changes: dict[str, Any], messag
         read(**changes)
 
 
-def test_a_label_that_is_no_json_is_refused() -> None:
+def test_a_label_that_is_not_json_is_refused() -> None:
     with pytest.raises(UserError, match="cannot be read"):
         read_manifest("x:1", {"Labels": {labels.PACK: "{"}}, HERE, HERE)

@@ -62,7 +62,7 @@ def test_limits_are_what_was_said_and_so_is_what_is_reserved() -> None:
     assert small["resources"] == {"limits": {"memory": "4g", "pids": 1024}}
 
 
-def test_router_and_console_run_where_the_files_are_and_nobody_else_mounts_any() -> None:
+def test_router_and_console_run_where_the_files_are_and_no_other_service_mounts_any() -> None:
     services = rendered(service("mcqa"))["services"]
     for name in ("router", "console"):
         assert services[name]["deploy"]["placement"]["constraints"] == ["node.id == n0de"]
@@ -88,7 +88,7 @@ def test_secrets_are_the_swarms_own_and_only_named() -> None:
     assert tree["services"]["policy-model-1"]["secrets"][0]["target"] == "policy_api_key"
 
 
-def test_dollars_are_no_variables_of_docker() -> None:
+def test_dollars_are_not_variables_of_docker() -> None:
     tree = rendered(service("one", launch="script", fields={"note": "${HOME}"}))
     assert "$${HOME}" in tree["services"]["one-1"]["environment"]["NEMO_GYM_CONFIG_DICT"]
 

@@ -47,7 +47,7 @@ def test_a_token_is_made_once_and_lies_where_only_its_owner_reads(tmp_path: Path
     assert read_tokens(tmp_path) == second
 
 
-def test_tokens_that_cannot_be_read_are_no_tokens(tmp_path: Path) -> None:
+def test_tokens_that_cannot_be_read_are_not_tokens(tmp_path: Path) -> None:
     (tmp_path / "sandbox-tokens.json").write_text("{")
     assert read_tokens(tmp_path) is None
     assert len(keep_tokens(tmp_path, broker("a")).instances) == 1

@@ -36,7 +36,7 @@ def test_a_folder_is_known_as_long_as_it_is_there(tmp_path: Path) -> None:
     assert len(notes(HOMES)) == 1
 
 
-def test_a_note_that_is_torn_is_no_folder(tmp_path: Path) -> None:
+def test_a_note_that_is_torn_is_not_a_folder(tmp_path: Path) -> None:
     remember_home(tmp_path, "gym", "local")
     notes(HOMES)[0].write_text("{ torn")
     assert list(known_homes()) == []

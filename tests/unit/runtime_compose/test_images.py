@@ -93,7 +93,7 @@ def test_packages_of_the_system_come_before_the_requirements_and_are_part_of_the
 
 
 @pytest.mark.parametrize("line", ["gcc libc6-dev", "gcc; rm -rf /", "-o=x", "$(id)", "Gcc"])
-def test_a_line_that_is_no_package_is_refused(tmp_path: Path, line: str) -> None:
+def test_a_line_that_is_not_a_package_is_refused(tmp_path: Path, line: str) -> None:
     folder = write_folder(tmp_path)
     (folder / "apt.txt").write_text(f"git\n{line}\n")
     with pytest.raises(UserError, match=re.escape(f"{line!r} is not the name of a Debian package")):

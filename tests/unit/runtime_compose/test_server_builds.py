@@ -105,6 +105,6 @@ def test_a_program_that_the_image_lacks_is_named_with_where_to_ask_for_it(words:
     assert "apt.txt" in hint
 
 
-def test_a_file_that_a_package_lacks_is_no_program() -> None:
+def test_a_file_that_a_package_lacks_is_not_a_program() -> None:
     words = "FileNotFoundError: [Errno 2] No such file or directory: 'README.md'"
     assert "apt.txt" not in explain_failure(TWO_BUILDS.replace("no matching distribution", words), ["greedy"]).hint

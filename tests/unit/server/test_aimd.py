@@ -85,8 +85,8 @@ def test_a_limit_that_changes_is_followed_down_and_up_again(seed: int) -> None:
 def test_a_provider_that_refuses_everything_for_a_while_is_left_alone_and_then_used_again(
     headers: dict[str, str], status: int
 ) -> None:
-    patient = headers if status == 429 else {"retry-after": "1"}
-    load, provider = run(outage(30, 60), 0, 120, status=status, headers=patient)
+    refusal = headers if status == 429 else {"retry-after": "1"}
+    load, provider = run(outage(30, 60), 0, 120, status=status, headers=refusal)
     assert not load.failures
     assert provider.share_refused <= 0.02
     assert load.rate > 0.8 * 320 * 90 / 120

@@ -63,7 +63,7 @@ def test_what_led_to_it_is_shown_too(tmp_path: Path) -> None:
         ("app = Mine.app", "app.py: `app = Mine.app` is a method, not an app.\nWrite `app = Mine.app()`."),
     ],
 )
-def test_a_class_that_is_no_app_is_said_with_what_to_write(tmp_path: Path, end: str, said: str) -> None:
+def test_a_class_that_is_not_an_app_is_said_with_what_to_write(tmp_path: Path, end: str, said: str) -> None:
     assert refusal(tmp_path, f"{SERVER}        return 1.0\n{end}\n") == said
 
 

@@ -242,7 +242,7 @@ def test_a_row_that_is_not_there_is_named(tmp_path: Path, number: object) -> Non
         load_cases(path)
 
 
-def test_a_line_that_is_no_json_is_named(tmp_path: Path) -> None:
+def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:
     path = written(tmp_path)
     path.write_text("{\n")
     with pytest.raises(UserError, match=r"cases\.jsonl:1: no JSON"):

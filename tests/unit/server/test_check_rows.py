@@ -112,7 +112,7 @@ async def test_its_data_is_not_asked_about_a_row_that_it_could_not_read() -> Non
     assert [one.what for one in await check(Library, "")] == ["is missing"]
 
 
-def test_what_is_no_server_of_the_sdk_is_refused() -> None:
+def test_what_is_not_a_server_of_the_sdk_is_refused() -> None:
     with pytest.raises(UserError, match="not a server of this SDK"):
         RowChecker.of(object(), "it", {})
 

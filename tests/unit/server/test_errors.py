@@ -118,7 +118,7 @@ async def test_a_timeout_inside_a_library_names_the_line_that_called_it() -> Non
     assert failure.message.startswith("a call took too long (test_errors.py:")
 
 
-def test_a_role_that_is_no_kind_of_failure_is_an_agents() -> None:
+def test_a_role_that_is_not_a_kind_of_failure_counts_as_agent() -> None:
     assert error_to_failure(raised(ValueError("x")), server="s", role="odd").kind == "agent"
 
 

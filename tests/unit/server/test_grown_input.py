@@ -149,7 +149,7 @@ CHANGES: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_whoever_changes_it_changes_all_of_it(name: str) -> None:
+def test_a_change_by_any_caller_changes_all_of_it(name: str) -> None:
     unread, whole = GrownInput(orjson.dumps(ITEMS)[1:-1], list(MORE)), copy.deepcopy(ITEMS + MORE)
     for one in (unread, whole):
         getattr(one, name)(*CHANGES[name])
@@ -158,7 +158,7 @@ def test_whoever_changes_it_changes_all_of_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("read", READERS)
-def test_whoever_looks_finds_a_list_like_any_other(read: Callable[[list[Any]], Any]) -> None:
+def test_every_reader_finds_a_list_like_any_other(read: Callable[[list[Any]], Any]) -> None:
     unread = GrownInput(orjson.dumps(ITEMS)[1:-1], list(MORE))
     whole = copy.deepcopy(ITEMS + MORE)
     found, wanted = read(unread), read(whole)

@@ -60,7 +60,7 @@ def test_an_answer_that_denies_lists_or_bounds_is_hedged(answer: str) -> None:
         ),
     ],
 )
-def test_what_the_expected_answer_says_itself_is_no_hedge(answer: str, expected: str) -> None:
+def test_what_the_expected_answer_says_itself_is_not_a_hedge(answer: str, expected: str) -> None:
     assert not hedge_of_formula(answer, expected)
 
 

@@ -185,7 +185,7 @@ async def test_a_reply_that_is_cut_off_leaves_the_outcome_unknown(client: HttpCl
         assert len(server.requests) == 1
 
 
-async def test_a_chunked_reply_that_is_cut_off_is_no_reply(client: HttpClient) -> None:
+async def test_a_chunked_reply_that_is_cut_off_is_not_a_reply(client: HttpClient) -> None:
     async with raw_server(once(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n")) as server:
         with pytest.raises(ConnectionError, match="before it answered"):
             await post(client, server)
@@ -203,7 +203,7 @@ async def test_a_chunked_reply_that_is_cut_off_is_no_reply(client: HttpClient) -
         b"\x00\xff\xfe",
     ],
 )
-async def test_what_is_no_http_reply_is_said_and_its_connection_left(client: HttpClient, garbage: bytes) -> None:
+async def test_what_is_not_an_http_reply_is_said_and_its_connection_left(client: HttpClient, garbage: bytes) -> None:
     async with raw_server(always(garbage)) as server:
         for _ in range(2):
             with pytest.raises(ConnectionError, match="not an HTTP reply"):
@@ -249,7 +249,7 @@ async def test_a_head_without_end_is_not_held(client: HttpClient, begin: bytes, 
             await post(client, server, timeout=60)
 
 
-async def test_a_body_in_chunks_of_one_byte_is_no_large_head(client: HttpClient) -> None:
+async def test_a_body_in_chunks_of_one_byte_is_not_a_large_head(client: HttpClient) -> None:
     body = b"x" * 250_000
     chunks = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * len(body) + b"0\r\n\r\n"
     async with raw_server(always(chunks)) as server:

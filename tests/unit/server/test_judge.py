@@ -179,10 +179,10 @@ async def test_a_failure_that_stays_is_not_asked_again() -> None:
 
 @pytest.mark.asyncio
 async def test_a_judge_that_is_not_there_is_a_failure_of_the_judge() -> None:
-    fields = {"judge_model_server": {"type": "responses_api_models", "name": "nobody"}, "judge_retries": 0}
+    fields = {"judge_model_server": {"type": "responses_api_models", "name": "missing"}, "judge_retries": 0}
     async with running(Judged.app(fields, name="judged")) as url, Caller(url) as caller:
         reply = await verify(caller)
-    assert (reply.body["error"]["kind"], reply.body["error"]["server"]) == ("judge", "nobody")
+    assert (reply.body["error"]["kind"], reply.body["error"]["server"]) == ("judge", "missing")
 
 
 @pytest.mark.asyncio

@@ -195,7 +195,7 @@ async def test_a_server_that_does_not_expose_its_tools_has_no_such_route() -> No
         assert (await caller.post("/mcp", {})).status == 404
 
 
-async def test_what_is_no_mcp_request_is_refused() -> None:
+async def test_what_is_not_an_mcp_request_is_refused() -> None:
     async with running(diary()) as url, Caller(url) as caller:
         assert (await caller.post("/mcp", b"{")).status in (400, 406)
         assert (await caller.get("/mcp")).status in (400, 405, 406)

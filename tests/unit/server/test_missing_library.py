@@ -46,7 +46,7 @@ def test_what_a_library_wants_in_turn_is_named_with_the_library(
     assert caught.value.what.startswith(f"app.py:1, by way of {tmp_path / 'libraries' / 'outer_library.py'}: ")
 
 
-def test_a_mistake_in_a_module_of_its_own_is_no_missing_library(tmp_path: Path) -> None:
+def test_a_mistake_in_a_module_of_its_own_is_not_a_missing_library(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("from rules_of_it import absent\n")
     (tmp_path / "rules_of_it.py").write_text("")
     with pytest.raises(UserError, match="ImportError: cannot import name 'absent'") as caught:

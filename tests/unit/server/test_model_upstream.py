@@ -274,7 +274,7 @@ async def test_no_more_requests_are_under_way_than_allowed() -> None:
     assert 1 <= most <= 2
 
 
-async def test_an_answer_that_is_no_object_is_a_retryable_failure() -> None:
+async def test_an_answer_that_is_not_an_object_is_a_retryable_failure() -> None:
     async with fake_openai(failures=[Failure(200, b"<html>")]) as provider, upstream_of(provider) as asked:
         with pytest.raises(RolloutError, match="answered 200 with no JSON object: <html>") as caught:
             await asked.post("/responses", ASK)

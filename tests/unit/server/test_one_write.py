@@ -195,7 +195,7 @@ async def test_a_head_without_end_closes_the_connection(begin: bytes, more: byte
             await writer.wait_closed()
 
 
-async def test_bodies_in_pieces_are_no_part_of_a_head() -> None:
+async def test_bodies_in_pieces_are_not_part_of_a_head() -> None:
     async with talking(Speaker.app({}, name="speaker")) as (reader, writer):
         for _ in range(3):
             writer.write(b"POST /say HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 3000001\r\n\r\n")

@@ -31,7 +31,7 @@ async def test_the_last_match_counts_whatever_its_case() -> None:
         assert await patterns.last_match("z", "ab\nlines ü \u2028 too") is None
 
 
-async def test_what_is_no_pattern_is_said_and_the_next_one_is_answered() -> None:
+async def test_what_is_not_a_pattern_is_said_and_the_next_one_is_answered() -> None:
     async with started() as patterns:
         with pytest.raises(BadPattern, match="unterminated"):
             await patterns.last_match("(", "text")

@@ -171,7 +171,7 @@ async def test_a_loop_that_is_blocked_for_less_than_a_silence_is_waited_for(clie
     assert not client.is_lost(far.url)
 
 
-async def test_time_in_which_the_client_itself_was_stopped_is_no_silence_of_its_peer(
+async def test_time_in_which_the_client_itself_was_stopped_is_not_silence_of_its_peer(
     client: HttpClient, fast: None
 ) -> None:
     """It was asked, and the answer lay there unread: a laptop that slept, `docker pause`, a blocked loop."""

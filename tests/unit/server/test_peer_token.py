@@ -51,7 +51,7 @@ async def test_the_other_servers_of_the_stack_show_it_by_themselves(
     assert reply.status == 200
 
 
-def test_a_server_of_one_machine_asks_nobody() -> None:
+def test_a_server_of_one_machine_asks_for_no_token() -> None:
     assert read_settings({}).peer_token == ""
     assert not is_stranger({"type": "http", "path": "/verify", "headers": []}, "")
     assert peer_headers({}) == ()

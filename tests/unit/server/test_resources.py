@@ -107,7 +107,7 @@ async def test_a_verifier_may_answer_a_number_a_mapping_or_a_model(outcome: str,
         ("model nan", "nan"),
     ],
 )
-async def test_what_is_no_finite_number_is_refused_as_a_reward(outcome: str, found: str) -> None:
+async def test_what_is_not_a_finite_number_is_refused_as_a_reward(outcome: str, found: str) -> None:
     async with running(Chosen.app({}, name="chosen")) as url, Caller(url) as caller:
         reply = await caller.post("/verify", asked(outcome))
     error = reply.body["error"]
@@ -138,7 +138,7 @@ async def test_a_mapping_without_a_reward_is_described_by_its_keys() -> None:
     assert error["message"] == "verify returned a mapping without `reward`; its keys are: why"
 
 
-async def test_a_field_that_is_no_json_is_named() -> None:
+async def test_a_field_that_is_not_json_is_named() -> None:
     async with running(Chosen.app({}, name="chosen")) as url, Caller(url) as caller:
         reply = await caller.post("/verify", asked("set"))
     error = reply.body["error"]
@@ -146,7 +146,7 @@ async def test_a_field_that_is_no_json_is_named() -> None:
     assert error["message"] == "verify returned a field 'seen' that is no JSON: Type is not JSON serializable: set"
 
 
-async def test_a_bug_in_a_verifier_names_its_line_and_is_no_reward() -> None:
+async def test_a_bug_in_a_verifier_names_its_line_and_is_not_a_reward() -> None:
     async with running(Chosen.app({}, name="chosen")) as url, Caller(url) as caller:
         reply = await caller.post("/verify", asked("divide"))
     assert (reply.status, reply.body["error"]["kind"], reply.body["error"]["retryable"]) == (500, "resources", False)

@@ -32,7 +32,7 @@ def test_a_prompt_that_is_sent_wins_and_null_defaults_are_none() -> None:
     assert filled({"input": "sent"}, None)["responses_create_params"] == {"input": "sent"}
 
 
-def test_defaults_that_are_no_object_are_the_rows_fault() -> None:
+def test_defaults_that_are_not_an_object_are_the_rows_fault() -> None:
     with pytest.raises(RolloutError, match="found list"):
         filled({}, ["Hi"])
 

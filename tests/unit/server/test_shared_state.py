@@ -171,7 +171,7 @@ def _wait_until_gone(redis: PrivateRedis) -> None:
 
 
 async def test_a_client_goes_on_at_another_replica_when_its_own_is_killed(redis: PrivateRedis, tmp_path: Path) -> None:
-    """The connection to it breaks; nothing is lost, and no attempt begins anew."""
+    """The connection to it breaks; nothing is lost, and no attempt starts again."""
     http = HttpClient()
     async with running(Counter.app({"state": redis.url})) as stays:
         leaving = running(Counter.app({"state": redis.url}))

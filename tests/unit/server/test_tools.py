@@ -147,7 +147,7 @@ def test_a_name_of_the_contract_cannot_be_a_tools(name: str) -> None:
         collect_tools(owner)
 
 
-def test_every_route_of_a_server_that_is_no_tool_bears_a_reserved_name() -> None:
+def test_every_route_of_a_server_that_is_not_a_tool_bears_a_reserved_name() -> None:
     class Empty(ResourcesServer[None]):
         async def verify(self, rollout: Any) -> float:
             return 0.0
@@ -195,7 +195,7 @@ def test_a_tool_that_yields_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", [staticmethod, classmethod])
-def test_a_static_method_is_no_tool(kind: Any) -> None:
+def test_a_static_method_is_not_a_tool(kind: Any) -> None:
     async def look() -> None: ...
 
     with pytest.raises(UserError, match=rf"look \(test_tools\.py:\d+\) must be a method.*\nTake @{kind.__name__} away"):

@@ -85,7 +85,7 @@ async def test_a_tool_a_verdict_and_its_judge_are_one_trace() -> None:
     assert "Oslo" not in str(spans)
 
 
-async def test_a_failure_of_the_infrastructure_is_marked_and_a_question_about_health_is_no_span() -> None:
+async def test_a_failure_of_the_infrastructure_is_marked_and_a_question_about_health_is_not_a_span() -> None:
     with recorded_spans() as finished:
         async with scripted_judge(503, 503, 503) as judge:
             app = Judged.app({**judge.fields, "judge_retries": 0}, name="judged", document=judge.document)

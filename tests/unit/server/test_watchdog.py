@@ -211,7 +211,7 @@ async def test_a_stop_does_not_wait_for_a_blocked_loop(tmp_path: Path) -> None:
         assert await server.ended() == labels.EXIT_BLOCKED
 
 
-async def test_many_short_steps_in_one_turn_of_the_loop_are_no_block(tmp_path: Path) -> None:
+async def test_many_short_steps_in_one_turn_of_the_loop_are_not_a_block(tmp_path: Path) -> None:
     async with served(tmp_path, **{labels.ENV_BLOCKED: "0"}) as server:
         assert (await server.post("/many_steps", "busy")).body == b'"done"'
     assert "blocked" not in server.log()

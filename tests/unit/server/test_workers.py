@@ -140,7 +140,7 @@ async def test_a_call_that_waits_for_ever_is_killed_by_the_clock(folder: Path, t
         assert await workers.call("add", 1, 2) == 3
 
 
-async def test_waiting_costs_no_cpu_time_and_is_no_timeout(folder: Path) -> None:
+async def test_waiting_costs_no_cpu_time_and_is_not_a_timeout(folder: Path) -> None:
     async with started(folder, count=1, timeout=0.2) as workers:
         pid = await workers.call("pid")
         os.kill(pid, signal.SIGSTOP)  # a worker that gets no CPU

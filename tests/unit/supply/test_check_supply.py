@@ -86,7 +86,7 @@ def test_a_version_with_a_known_hole_is_a_fault_unless_a_reason_is_given() -> No
 
 
 def test_an_audit_whose_service_did_not_answer_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """pip-audit says `No known vulnerabilities found` where it could ask nobody."""
+    """pip-audit says `No known vulnerabilities found` where it could reach no service."""
     (tmp_path / "requirements").mkdir()
     snapshot = tmp_path / "requirements/advisories.json"
     snapshot.write_text(json.dumps(snapshot_of({"dependencies": []}, "", [])))

@@ -132,7 +132,7 @@ async def test_what_a_job_needs_is_asked_for_by_name(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("given", ["text", None, ["a"], {"row": "[1]"}])
-def test_an_input_that_is_no_row_is_refused(given: Any) -> None:
+def test_an_input_that_is_not_a_row_is_refused(given: Any) -> None:
     with pytest.raises(UserError, match="not a row"):
         read_row(given)
 

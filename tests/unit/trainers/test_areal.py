@@ -59,7 +59,7 @@ def test_areal_takes_it_for_a_workflow() -> None:
         ({"raw": '{"reward": 0.0, "_ng_failure_class": "lost"}'}, "agent"),
     ],
 )
-async def test_a_failure_is_raised_after_one_attempt_and_is_no_reward(
+async def test_a_failure_is_raised_after_one_attempt_and_is_not_a_reward(
     agent: FakeAgent, fault: dict[str, Any], kind: str
 ) -> None:
     before = agent.stats()["runs"]

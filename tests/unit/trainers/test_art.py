@@ -119,7 +119,7 @@ def test_ids_that_do_not_line_up_are_an_error() -> None:
         art.to_trajectory(verified(ROW, call))
 
 
-async def test_a_failure_is_raised_and_is_no_reward() -> None:
+async def test_a_failure_is_raised_and_is_not_a_reward() -> None:
     async with fake_peer(lambda *_: (503, failed("sandbox", "gone"))) as peer, AsyncStack(peer.url) as stack:
         with pytest.raises(RolloutError, match="gone"):
             await art.rollout(stack, ROW)

@@ -169,7 +169,7 @@ def row(number: int, **fake: Any) -> Json:
     return {"responses_create_params": {"input": "Hi"}, "fake": {"odd": True, "extra": extra, **fake}}
 
 
-async def test_whole_groups_are_posted_once_and_what_failed_is_no_score(agent: FakeAgent) -> None:
+async def test_whole_groups_are_posted_once_and_what_failed_is_not_a_score(agent: FakeAgent) -> None:
     rows = [row(0), row(1, fail_times=-1), row(2), row(3, extra={}), row(4)]
     api = Api(starts_after=3)
     async with running(api) as url:

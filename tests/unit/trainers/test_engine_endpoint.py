@@ -56,7 +56,7 @@ def test_an_answer_of_others_after_the_last_one_drawn_is_new() -> None:
     assert make_prompt(TOKENIZER, body) == drawn + end
 
 
-def test_a_template_that_tells_earlier_turns_in_another_way_is_no_continuation() -> None:
+def test_a_template_that_tells_earlier_turns_in_another_way_is_not_a_continuation() -> None:
     class Forgetful(CharTokenizer):
         def apply_chat_template(self, messages: Any, **given: Any) -> str:
             return super().apply_chat_template(messages[-2:], **given)

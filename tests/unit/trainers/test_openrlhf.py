@@ -177,7 +177,7 @@ def test_a_label_keeps_large_integers() -> None:
 
 
 @pytest.mark.parametrize("label", ["", "42", None, '{"answer": 3}', "{broken"])
-async def test_a_label_that_is_no_row_is_refused_before_anything_runs(label: Any) -> None:
+async def test_a_label_that_is_not_a_row_is_refused_before_anything_runs(label: Any) -> None:
     engine = FakeEngine(["yes"])
     with pytest.raises(GymError, match="the label is not a row as JSON"):
         await execute(make_executor("http://127.0.0.1:9"), engine, label if label is not None else 7)

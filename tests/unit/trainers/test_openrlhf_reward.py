@@ -98,7 +98,7 @@ async def test_each_answer_is_verified_in_a_session_of_its_own_row() -> None:
     assert (status, reply) == (200, {"rewards": rewards, "scores": rewards, "extra_logs": {}})
 
 
-async def test_what_the_tokenizer_puts_before_the_prompt_is_no_part_of_the_answer() -> None:
+async def test_what_the_tokenizer_puts_before_the_prompt_is_not_part_of_the_answer() -> None:
     body = request(("a", "a"))
     body["query"] = [f"<s>{body['query'][0]}"]
     async with endpoint() as url:
@@ -117,7 +117,7 @@ async def test_a_stack_that_is_down_or_lacks_the_environment_is_an_error() -> No
     async with running(reward_app(AsyncStack.connect("http://127.0.0.1:9"), "words")) as url:
         status, reply = await ask(url, request(("a", "a")))
     assert (status, "cannot be reached" in reply["error"]["message"]) == (503, True)
-    async with endpoint("nobody") as url:
+    async with endpoint("missing") as url:
         status, reply = await ask(url, request(("a", "a")))
     assert (status >= 400, "rewards" in reply) == (True, False)
 

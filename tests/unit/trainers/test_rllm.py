@@ -83,7 +83,7 @@ async def test_a_stack_that_does_not_answer_is_a_failure_of_each_task() -> None:
 
 
 async def test_what_the_user_must_fix_is_raised_and_not_made_a_failure_of_every_task(agent: FakeAgent) -> None:
-    with pytest.raises(UserError, match="no agent 'nobody'"):
-        await GymRuntime(agent.url, agent="nobody").execute_tasks([Submission(task(), "s0")])
+    with pytest.raises(UserError, match="no agent 'missing'"):
+        await GymRuntime(agent.url, agent="missing").execute_tasks([Submission(task(), "s0")])
     with pytest.raises(UserError, match="pack_row"):
         await GymRuntime(agent.url).execute_tasks([Submission({"question": "What?"}, "s0")])

@@ -68,7 +68,7 @@ def test_a_failed_rollout_is_tried_again_and_then_has_no_reward_and_nothing_to_t
     assert batch["env_result"][0] is None
 
 
-def test_ids_that_do_not_line_up_are_no_reward_either(agent: FakeAgent) -> None:
+def test_ids_that_do_not_line_up_are_not_a_reward_either(agent: FakeAgent) -> None:
     crooked = {**call([1], [2, 3]), "generation_log_probs": [-0.5]}
     assert roll_out(agent, [prompt("bad", crooked), prompt("good", call([1], [2]))])["env_reward"] == [None, 1.0]
 

@@ -81,7 +81,7 @@ async def test_when_nothing_was_verified_it_says_why(environment: Environment) -
         await score(environment, "9 500 x", "9 500 y")
 
 
-async def test_an_environment_that_is_away_is_no_reward_of_zero() -> None:
+async def test_an_environment_that_is_away_is_not_a_reward_of_zero() -> None:
     gone = Environment()
     async with running(gone) as gone.url:
         pass

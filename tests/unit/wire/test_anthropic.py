@@ -142,7 +142,7 @@ def test_a_reply_says_why_it_stopped(reason: str, stop: str) -> None:
 
 
 @pytest.mark.parametrize("raw", ["not json", "[1]"])
-def test_arguments_that_are_no_object_stay_visible(raw: str) -> None:
+def test_arguments_that_are_not_an_object_stay_visible(raw: str) -> None:
     reply = items.response([items.function_call("f", raw)], model="m")
     assert response_to_message(reply, {})["content"][0]["input"] == {"invalid_arguments": raw}
 

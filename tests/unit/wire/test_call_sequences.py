@@ -1,4 +1,4 @@
-"""Recorded calls become sequences: a conversation goes on where its items and tokens do, and begins anew where not."""
+"""Recorded calls become sequences: a conversation goes on where its items and tokens do, and starts over where not."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_sub_agent_and_its_caller_are_two_however_their_calls_lie() -> None:
     assert [one.calls for one in sequences_of(calls)] == [[0, 2], [1, 3]]
 
 
-def test_a_summary_begins_anew() -> None:
+def test_a_summary_starts_over() -> None:
     calls = [chat(0, [SYSTEM, user("a")], "b"), chat(1, [SYSTEM, user("so far: a, b"), user("go on")], "c")]
     assert [one.calls for one in sequences_of(calls)] == [[0], [1]]
 
@@ -88,7 +88,7 @@ def test_calls_without_an_answer_are_in_no_sequence() -> None:
 
 
 @pytest.mark.parametrize("thinks", [False, True])
-def test_messages_go_on_though_thoughts_are_left_out_and_arguments_are_written_anew(thinks: bool) -> None:
+def test_messages_go_on_though_thoughts_are_left_out_and_arguments_are_rewritten(thinks: bool) -> None:
     thought = [{"type": "thinking", "thinking": "hm", "signature": "s"}]
     use = {"type": "tool_use", "id": "t1", "name": "sh", "input": {"b": 1, "a": 2}}
     first = {"content": [*thought, {"type": "text", "text": "I look."}, use], "usage": {"input_tokens": 4}}

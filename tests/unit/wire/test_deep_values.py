@@ -54,7 +54,7 @@ def test_a_verifier_and_a_tool_may_give_back_what_a_policy_nested(depth: int, in
     assert "answer" in orjson.loads(result_to_json(Found(answer=value)))
 
 
-def test_what_contains_itself_is_no_json() -> None:
+def test_what_contains_itself_is_not_json() -> None:
     circle: dict[str, Any] = {"reward": 1.0}
     circle["more"] = [circle]
     with pytest.raises(TypeError, match="contains itself") as caught:
@@ -64,7 +64,7 @@ def test_what_contains_itself_is_no_json() -> None:
         make_writable(circle)
 
 
-def test_one_value_in_two_places_is_no_circle() -> None:
+def test_one_value_in_two_places_is_not_a_circle() -> None:
     shared = [1]
     assert cut_depth({"a": shared, "b": shared}) == {"a": [1], "b": [1]}
 

@@ -36,7 +36,7 @@ def test_any_other_name_is_not_this_machine_s(host: str) -> None:
     assert not is_near_host(host)
 
 
-def test_an_address_is_no_pages_name_but_is_not_this_machine() -> None:
+def test_an_address_is_not_a_pages_name_but_is_not_this_machine() -> None:
     for host in ("172.18.0.3:8000", "[fd00::3]:8000", "10.0.0.1"):
         assert is_near_host(host)
         assert not is_loopback_host(host)
@@ -75,7 +75,7 @@ def test_what_a_page_may_send_unasked_is_none(kind: str) -> None:
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:11000", "HTTP://LOCALHOST:11000"])
-def test_a_page_of_the_address_that_was_asked_is_no_stranger(origin: str) -> None:
+def test_a_page_of_the_address_that_was_asked_is_not_a_stranger(origin: str) -> None:
     assert is_same_origin(origin, "127.0.0.1:4000", "localhost:11000")
 
 

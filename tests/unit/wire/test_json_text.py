@@ -47,7 +47,7 @@ def test_a_body_that_is_text_is_the_very_same() -> None:
         assert repair_body(body) is body or repair_body(body) == body
 
 
-def test_what_is_no_json_is_still_refused() -> None:
+def test_what_is_not_json_is_still_refused() -> None:
     for body in (b"{", rb'{"\ud800"', b"\xff"):
         with pytest.raises(orjson.JSONDecodeError):
             read_json(body)
@@ -77,7 +77,7 @@ def test_other_errors_of_writing_stay_errors() -> None:
         write_json(object())
 
 
-def test_an_exact_reader_keeps_large_integers_and_depth_and_refuses_what_is_no_json() -> None:
+def test_an_exact_reader_keeps_large_integers_and_depth_and_refuses_what_is_not_json() -> None:
     assert read_exact_json('{"a": 123456789012345678901, "b": [1.5]}') == {"a": 123456789012345678901, "b": [1.5]}
     deep = b"[" * 300 + b"]" * 300
     assert read_exact_json(deep) == orjson.loads(deep)

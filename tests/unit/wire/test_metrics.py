@@ -39,7 +39,7 @@ def test_the_numbers_of_the_usage_count_and_indices_do_not() -> None:
     assert found == {"reward": 0.5, "total_tokens": 9.0}
 
 
-def test_what_is_no_finite_number_is_left_out() -> None:
+def test_what_is_not_a_finite_number_is_left_out() -> None:
     assert numbers({"reward": math.nan, "a": math.inf, "b": "1", "c": None, "d": [1]}) == {}
 
 
@@ -82,7 +82,7 @@ def test_the_majority_decides_and_equal_shares_are_averaged() -> None:
     assert found["pass@1[avg-of-2]/accuracy"] == 50.0
 
 
-def test_silence_is_no_majority() -> None:
+def test_silence_is_not_a_majority() -> None:
     found = pass_and_majority([reply(0, 0, 0.0, got=None), reply(0, 1, 1.0, got="B")], answer="got")
     assert found["majority@1/accuracy"] == 0.0
     assert found["majority@1/no_answer"] == 100.0

@@ -1,4 +1,4 @@
-"""pass@k and majorities over repeats: what counting every prefix anew would give, to the digit, and in one pass."""
+"""pass@k and majorities over repeats: what counting each prefix by itself would give, to the digit, in one pass."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_rates_are_what_their_definition_says(found: list[tuple[int, float, str 
 
 
 def test_thousands_of_repeats_are_counted_once() -> None:
-    """Every prefix of every task anew would be some hundred million steps."""
+    """Every prefix of every task by itself would be some hundred million steps."""
     replies = [reply(each % 5, float(each % 3 == 0), str(each % 7)) for each in range(15_000)]
     rates = pass_and_majority(replies, answer="said")
     assert len(rates) == 6 * 3_000

@@ -66,7 +66,7 @@ def test_a_package_is_installed_with_its_interpreter(package: str, line: str) ->
 
 
 @pytest.mark.parametrize("package", ["agent", "npm:a b", "npm:agent@1; rm -rf /", "cargo:agent"])
-def test_what_is_no_package_is_refused_with_the_two_forms(package: str) -> None:
+def test_what_is_not_a_package_is_refused_with_the_two_forms(package: str) -> None:
     with pytest.raises(ValidationError, match="write npm:NAME@VERSION or pip:NAME==VERSION"):
         program(package=package)
 

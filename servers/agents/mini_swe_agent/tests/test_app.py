@@ -122,7 +122,7 @@ async def test_gold_needs_no_model() -> None:
     assert bare.status == 422
 
 
-async def test_notes_of_the_package_are_no_items() -> None:
+async def test_notes_of_the_package_are_not_items() -> None:
     messages: list[dict[str, Any]] = [
         {"role": "user", "content": "a", "extra": {"x": 1}},
         {"object": "response", "output": [{"type": "message"}], "extra": {}},

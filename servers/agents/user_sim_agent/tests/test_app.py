@@ -117,7 +117,7 @@ async def test_other_things_end_a_talk_too(user: dict[str, Any], fields: dict[st
         assert reply["response"]["user_simulation"]["ended_by"] == ended_by
 
 
-async def test_a_user_model_that_fails_is_named_and_is_no_reward() -> None:
+async def test_a_user_model_that_fails_is_named_and_is_not_a_reward() -> None:
     async with talk(["Where to?"], [RolloutError("model", "out of order", retryable=True)]) as (caller, _):
         answered = await caller.post("/run", ROW)
         assert answered.status == 502

@@ -92,7 +92,7 @@ def test_every_known_way_of_seeming_to_cite_fails(grammar: str, kind: str) -> No
 
 @every_kind
 @every_grammar
-def test_a_citation_alone_is_no_answer_but_a_claim_inside_of_one_is(grammar: str, kind: str) -> None:
+def test_a_citation_alone_is_not_an_answer_but_a_claim_inside_of_one_is(grammar: str, kind: str) -> None:
     expected = None if grammar == "claim_wrap_xml" else "no_answer"
     assert judge(render(grammar, name(GOLD, kind)) + " .", grammar, kind) == expected
 
@@ -105,7 +105,7 @@ def test_tags_are_opened_and_closed_as_often_as_they_cite(grammar: str) -> None:
     assert judge("Fact. <cite>so", grammar, "full_source", mode="no_cite") == "no_cite"
 
 
-def test_a_claim_of_nothing_is_no_citation_and_takes_no_other_with_it() -> None:
+def test_a_claim_of_nothing_is_not_a_citation_and_takes_no_other_with_it() -> None:
     empty = f'<cite index="{GOLD}"> </cite>'
     assert judge(f"Fact. {empty}", "claim_wrap_xml", "full_source") == "malformed_attempt"
     result = score(f"Fact. {empty} " + render("claim_wrap_xml", OTHER), 0, asked_of("claim_wrap_xml"))
@@ -126,7 +126,7 @@ def test_a_row_without_an_id_pattern_has_numbers(kind: str, said: str) -> None:
     assert judge(f"Fact. [{said}]", "ascii_brackets", kind, **changes) is None
 
 
-def test_a_tool_call_is_no_answer() -> None:
+def test_a_tool_call_is_not_an_answer() -> None:
     result = score("Fact.", 2, asked_of("cite_xml"))
     assert (result["gate_failed"], result["function_call_count"], result["structural_ok"]) == ("structural", 2, False)
 

@@ -50,7 +50,7 @@ async def test_whatever_a_program_does_to_be_let_off_is_worth_nothing(access: Tr
         assert (await graded(caller, "print(int(input()) + 1)"))[1]["reward"] == 1.0
 
 
-async def test_a_value_that_is_no_text_is_worth_nothing(access: TrialAccess) -> None:
+async def test_a_value_that_is_not_text_is_worth_nothing(access: TrialAccess) -> None:
     async with serving(access, sandbox_image="python:3.13-slim") as caller:
         tests = {"unit_tests": {"inputs": ["1"], "outputs": ['"x"'], "fn_name": "f"}}
         for code in ("def f(a): return '\\ud800'", "def f(a): return ['\\udcff', {'\\ud800': 1}]"):

@@ -105,7 +105,7 @@ async def test_a_policy_that_would_judge_itself_is_refused_in_strict(app: Server
 
 
 @pytest.mark.parametrize(("label", "other", "reward"), [("[[A=B]]", "[[A!=B]]", 1.0), ("[[A!=B]]", "[[A=B]]", 0.0)])
-async def test_however_a_judge_words_its_label_it_counts_and_what_cannot_be_read_is_no_0(
+async def test_however_a_judge_words_its_label_it_counts_and_what_cannot_be_read_is_not_a_0(
     app: ServerApp, rows: Rows, label: str, other: str, reward: float
 ) -> None:
     body = body_of(rows[2], "Mitochondria")

@@ -170,7 +170,7 @@ def test_two_tasks_of_one_name_are_an_error(tmp_path: Path) -> None:
         list(rows_of([tmp_path]))
 
 
-def test_marks_for_collectors_of_data_are_no_part_of_the_task(tmp_path: Path) -> None:
+def test_marks_for_collectors_of_data_are_not_part_of_the_task(tmp_path: Path) -> None:
     path = tmp_path / "instruction.md"
     path.write_text("<!-- a canary: 1 -->\n# harbor-canary GUID 2\n\n# Title\nDo it.\n")
     assert read_instruction(path) == "# Title\nDo it.\n"

@@ -16,7 +16,7 @@ def test_rewards_are_read(data: bytes, reward: float) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"yes", b"NaN", b"true", b"[1]", b'{"a": "b"}', b"1e999", b"\xff\xfe"])
-def test_no_number_is_no_verdict(data: bytes) -> None:
+def test_what_is_not_a_number_is_not_a_verdict(data: bytes) -> None:
     with pytest.raises(NoVerdict, match="not a number"):
         parse_reward(data)
 
@@ -43,7 +43,7 @@ def test_tests_are_named_as_the_summary_names_them() -> None:
 
 
 @pytest.mark.parametrize("log", ["", "3 passed in 0.01s\n", HEAD, f"{HEAD}nothing of that kind\n"])
-def test_no_summary_is_no_verdict(log: str) -> None:
+def test_a_log_without_a_summary_is_not_a_verdict(log: str) -> None:
     with pytest.raises(NoVerdict, match="-rA"):
         read_summary(log, 0)
 

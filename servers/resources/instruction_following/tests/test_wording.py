@@ -61,7 +61,7 @@ def test_verbs_are_known_in_all_their_forms(word: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["The", "dog", "blue", "this", "morning", "bus", "king"])
-def test_other_words_are_no_verbs(word: str) -> None:
+def test_other_words_are_not_verbs(word: str) -> None:
     assert not is_verb(word)
 
 

@@ -82,7 +82,7 @@ async def test_metrics_tell_the_librarys_word_from_the_judges(app: ServerApp) ->
 
 
 @pytest.mark.parametrize(("label", "other", "reward"), [("[[A=B]]", "[[A!=B]]", 1.0), ("[[A!=B]]", "[[A=B]]", 0.0)])
-async def test_however_a_judge_words_its_label_it_counts_and_what_cannot_be_read_is_no_0(
+async def test_however_a_judge_words_its_label_it_counts_and_what_cannot_be_read_is_not_a_0(
     app: ServerApp, rows: Rows, label: str, other: str, reward: float
 ) -> None:
     body = body_of(rows[0], "four hundred")

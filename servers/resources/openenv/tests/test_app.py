@@ -244,7 +244,7 @@ async def test_a_ping_is_answered_while_the_policy_thinks() -> None:
 
 
 @pytest.mark.parametrize("text", ["hello", "[]", '{"data": 1}', '{"type": "observation", "data": {"observation": 3}}'])
-async def test_what_speaks_otherwise_is_no_environment(text: str) -> None:
+async def test_what_speaks_otherwise_is_not_an_environment(text: str) -> None:
     async def serve(request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse()
         await socket.prepare(request)

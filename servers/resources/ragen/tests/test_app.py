@@ -110,7 +110,7 @@ async def test_the_actions_of_a_reply_are_taken_until_the_game_ends() -> None:
     assert steps[1]["info"]["place"] == 7
 
 
-async def test_words_that_are_no_action_are_passed_over_and_cost_once() -> None:
+async def test_words_that_are_not_an_action_are_passed_over_and_cost_once() -> None:
     fields = {**counting(), "format_penalty": -0.25, "missing_action_reward": -0.25}
     _, steps = await play(fields, "<answer>up || More || down</answer>", "<answer>up</answer>", "More")
     assert [one["reward"] for one in steps] == [0.25, -0.25, -0.25]
@@ -191,7 +191,7 @@ def test_a_configuration_that_names_what_is_not_there_does_not_start(rules: dict
     assert "\n" in str(raised.value)  # what to do about it
 
 
-async def test_a_checkout_that_is_no_package_is_found_in_its_folder(tmp_path: Path) -> None:
+async def test_a_checkout_that_is_not_a_package_is_found_in_its_folder(tmp_path: Path) -> None:
     (tmp_path / "far").mkdir()
     text = "class Echo:\n    def reset(self, seed=None):\n        return 'say'\n"
     text += "    def step(self, action):\n        return action, len(action), True, {}\n"

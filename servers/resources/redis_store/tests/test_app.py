@@ -99,7 +99,7 @@ async def test_a_redis_that_is_gone_is_a_failure_to_be_retried(redis: OwnRedis) 
             assert PASSWORD not in str(reply.body)
 
 
-async def test_a_store_that_redis_has_lost_is_no_empty_store(redis: OwnRedis) -> None:
+async def test_a_store_that_redis_has_lost_is_not_an_empty_store(redis: OwnRedis) -> None:
     async with store(redis) as caller:
         await caller.post("/seed_session", row({}, {}))
         redis.restart()

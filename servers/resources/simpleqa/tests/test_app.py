@@ -61,7 +61,7 @@ def test_of_several_grades_the_last_one_counts() -> None:
 @pytest.mark.parametrize(
     ("label", "other", "reward"), [("A", "B", 1.0), ("INCORRECT", "CORRECT", 0.0), ("C", "A", 0.0)]
 )
-async def test_however_a_judge_words_its_grade_it_counts_and_what_cannot_be_read_is_no_0(
+async def test_however_a_judge_words_its_grade_it_counts_and_what_cannot_be_read_is_not_a_0(
     app: ServerApp, rows: Rows, label: str, other: str, reward: float
 ) -> None:
     body = body_of(rows[0], "In 1971.")

@@ -53,7 +53,7 @@ def test_the_columns_of_a_table_are_paths() -> None:
     ]
 
 
-def test_an_open_bracket_is_no_path() -> None:
+def test_an_open_bracket_is_not_a_path() -> None:
     with pytest.raises(BadPath, match="not closed"):
         tokens_of("a[0")
 

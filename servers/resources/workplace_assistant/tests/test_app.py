@@ -266,13 +266,13 @@ async def test_every_id_that_the_tables_lack_is_reported_with_its_table_and_the_
             {"name": "email_delete_email", "arguments": '{"email_id": "77777777"}'},
             {"name": "project_management_delete_task", "arguments": json.dumps({"task_id": task})},
             {"name": "calendar_delete_event", "arguments": '{"event_id": "x"}'},
-            {"name": "analytics_get_visitor_information_by_id", "arguments": '{"visitor_id": "nobody"}'},
+            {"name": "analytics_get_visitor_information_by_id", "arguments": '{"visitor_id": "missing"}'},
         ]
     )
     assert [(one.key, one.what, one.value) for one in findings] == [
         ("ground_truth[0].arguments.email_id", "is not an id of emails.csv", "77777777"),
         ("ground_truth[2].arguments.event_id", "is not an id of calendar_events.csv", "x"),
-        ("ground_truth[3].arguments.visitor_id", "is not an id of analytics_data.csv", "nobody"),
+        ("ground_truth[3].arguments.visitor_id", "is not an id of analytics_data.csv", "missing"),
     ]
     assert all("data/tables; set `tables`" in one.hint for one in findings)
 

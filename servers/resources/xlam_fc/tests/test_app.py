@@ -47,7 +47,7 @@ def test_an_expected_call_may_have_more_arguments_unless_strict() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["", "no json", "[1]", "null", None, 4, '{"a": "\\ud800"}', "[" * 10_000])
-def test_arguments_that_are_no_object_count_as_none(arguments: Any) -> None:
+def test_arguments_that_are_not_an_object_count_as_none(arguments: Any) -> None:
     assert Call("f", arguments).arguments == {}
 
 

@@ -8,7 +8,7 @@ from gym.cli.audit.bad_rows import WRONG, bad_rows
 
 REQUEST: dict[str, Any] = {
     "responses_create_params": {"input": "How many?"},
-    "agent_ref": {"name": "somebody"},
+    "agent_ref": {"name": "an_agent"},
     "expected": "3",
     "facts": {"grade": 1},
     "response": {"output": []},

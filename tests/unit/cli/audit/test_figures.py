@@ -26,7 +26,7 @@ def test_memory_that_grows_with_every_verify_is_a_leak() -> None:
     assert is_leak([(float(n), 50e6 + 4096.0 * n) for n in range(0, 10_000, 333)])
 
 
-def test_a_wobble_and_warming_up_are_no_leak() -> None:
+def test_a_wobble_and_warming_up_are_not_a_leak() -> None:
     noise = random.Random(1)
     steady = [(float(n), 50e6 + noise.uniform(-1e6, 1e6)) for n in range(0, 10_000, 333)]
     warming = [(float(n), 50e6 + 8192.0 * min(n, 3000)) for n in range(0, 10_000, 333)]

@@ -55,7 +55,7 @@ async def test_lone_surrogates_have_to_get_a_reward_of_nothing(answer: tuple[int
 
 
 @pytest.mark.parametrize(("answer", "passed"), [(BROKEN, False), (BAD_ROW, True), (NOTHING, True), (PAID, False)])
-async def test_bytes_that_are_no_utf8_may_be_refused_as_a_bad_row(answer: tuple[int, Any], passed: bool) -> None:
+async def test_bytes_that_are_not_utf8_may_be_refused_as_a_bad_row(answer: tuple[int, Any], passed: bool) -> None:
     assert (await take_bytes(subject(*answer))).passed is passed
 
 

@@ -194,7 +194,7 @@ async def test_all_faults_at_once_are_found_all_the_same() -> None:
     assert failed == {"all options", "right then wrong", "harmless changes", "near misses"}
 
 
-async def test_what_a_server_declares_with_a_reason_is_no_fault_and_is_shown() -> None:
+async def test_what_a_server_declares_with_a_reason_is_not_a_fault_and_is_shown() -> None:
     assert await findings_of("retraction pays", server=Standing) == []
     assert [one.check for one in await findings_of("retraction pays")] == ["near misses"]
 

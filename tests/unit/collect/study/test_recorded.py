@@ -45,7 +45,7 @@ def test_every_rollout_is_read_with_its_place(tmp_path: Path) -> None:
         (b'{"reward": 1, "_ng_task_index": 0, "_ng_rollout_index": 0, "_gym": {"key": "x"}}\n', "_gym.key is 'x'"),
     ],
 )
-def test_a_line_that_is_no_rollout_is_named_with_its_place(line: bytes, said: str) -> None:
+def test_a_line_that_is_not_a_rollout_is_named_with_its_place(line: bytes, said: str) -> None:
     with pytest.raises(UserError) as caught:
         parse_rollout(line, "x.jsonl:7")
     assert caught.value.what.startswith("x.jsonl:7: ")
@@ -53,7 +53,7 @@ def test_a_line_that_is_no_rollout_is_named_with_its_place(line: bytes, said: st
     assert caught.value.hint
 
 
-def test_a_reward_that_is_no_number_is_called_so() -> None:
+def test_a_reward_that_is_not_a_number_is_called_so() -> None:
     with pytest.raises(UserError, match=r"^x\.jsonl:7: not JSON: ") as refused:
         parse_rollout(b'{"id": "NaN", "reward": NaN, "_ng_task_index": 0, "_ng_rollout_index": 0}\n', "x.jsonl:7")
     assert refused.value.hint.startswith("NaN is not JSON")
@@ -70,7 +70,7 @@ def test_text_that_is_none_does_not_lose_a_rollout_of_another_collector(text: by
     assert parse_rollout(line, "x.jsonl:7").fields["said"] == "a\ufffdb"
 
 
-def test_files_that_another_program_wrote_anew_are_read_or_called_what_they_are(tmp_path: Path) -> None:
+def test_files_that_another_program_rewrote_are_read_or_called_what_they_are(tmp_path: Path) -> None:
     paths = write_collection(tmp_path / "x.jsonl", [ran(0, 0, 1.0), ran(1, 0, 0.5)])
     for path in (paths.rollouts, paths.materialized):
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))

@@ -108,7 +108,7 @@ def test_a_shard_that_is_still_collected_is_refused(tmp_path: Path) -> None:
             merge_shards(tmp_path / "all.jsonl", given)
 
 
-def test_a_file_without_its_sidecar_is_no_shard(tmp_path: Path) -> None:
+def test_a_file_without_its_sidecar_is_not_a_shard(tmp_path: Path) -> None:
     given = shards(tmp_path)
     OutputPaths.beside(given[0]).run.write_text("{}")
     with pytest.raises(UserError, match="does not say which shard"):

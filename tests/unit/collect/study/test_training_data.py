@@ -83,7 +83,7 @@ def test_arguments_are_objects_unless_text_is_asked_for(tmp_path: Path, given: A
     assert arguments_of(example["messages"][1:]) == (given if isinstance(given, str) else '{"n":1}')
 
 
-def test_large_integers_keep_their_digits_wherever_they_are_no_text() -> None:
+def test_large_integers_keep_their_digits_wherever_they_are_not_text() -> None:
     tool = {**TOOL, "parameters": {"maximum": "LARGE"}}
     call = {"type": "function_call", "call_id": "c", "name": "add", "arguments": {"n": "LARGE"}}
     output = {"type": "function_call_output", "call_id": "c", "output": {"n": "LARGE"}}
@@ -144,8 +144,8 @@ def test_of_equals_the_earlier_repeat_is_taken_whichever_finished_first(tmp_path
     assert (pair["chosen"][0]["content"], pair["rejected"][0]["content"]) == ("repeat 0", "repeat 1")
 
 
-def test_tasks_of_one_number_that_ask_differently_are_no_pair(tmp_path: Path) -> None:
-    """As in a file that was put together from two collections: the answer to another question is no rejected one."""
+def test_tasks_of_one_number_that_ask_differently_are_not_a_pair(tmp_path: Path) -> None:
+    """As in a file that was put together from two collections: the answer to another question is not a rejected one."""
     other = [ran(0, repeat, reward, given=row(0, "another")) for repeat, reward in enumerate((0.0, 0.5))]
     paths = write_collection(tmp_path / "x.jsonl", [ran(0, 0, 1.0), ran(0, 1, 1.0), *other])
     exported, (pair,) = export(paths.rollouts, "dpo", tmp_path)
@@ -315,7 +315,7 @@ def test_a_row_that_a_table_cannot_hold_is_left_out_and_listed(tmp_path: Path) -
     assert [one["model"] for one in parquet.read_table(output).to_pylist()] == ["7"]
 
 
-def test_a_stamp_that_is_no_object_is_none() -> None:
+def test_a_stamp_that_is_not_an_object_is_none() -> None:
     body, line = ran(0)
     assert row_of((body, orjson.dumps({**orjson.loads(line), "_gym": [1]}) + b"\n"))["key"] is None
 

@@ -52,7 +52,7 @@ def test_majorities_average_ties_and_count_silence() -> None:
     assert metrics["pass@1[avg-of-3]/no_answer"] == pytest.approx(100 / 3)
 
 
-def test_answers_that_are_no_strings_count_as_what_they_say() -> None:
+def test_answers_that_are_not_strings_count_as_what_they_say() -> None:
     metrics = extra_metrics(make_tries({0: [0.0, 1.0, 1.0]}, {0: [1, [1, 2], [1, 2]]}))
     assert metrics["majority@3/accuracy"] == 100.0
 

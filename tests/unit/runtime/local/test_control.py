@@ -52,7 +52,7 @@ def test_an_order_is_answered_line_by_line_until_it_is_done(tmp_path: Path) -> N
     server.join()
 
 
-def test_an_end_before_the_answer_is_no_answer(tmp_path: Path) -> None:
+def test_an_end_before_the_answer_is_not_an_answer(tmp_path: Path) -> None:
     home = prepare_home(tmp_path)
     server = serve_once(home)
     connection = connect(home)

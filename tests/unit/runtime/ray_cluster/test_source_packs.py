@@ -61,7 +61,7 @@ def test_a_folder_full_of_data_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         pack_service(service)
 
 
-def test_an_image_is_no_actor(tmp_path: Path) -> None:
+def test_an_image_is_not_an_actor(tmp_path: Path) -> None:
     service = make_service(tmp_path, "mcqa")
     image = service.model_copy(update={"container": service.container.model_copy(update={"image": "mcqa:1"})})
     with pytest.raises(UserError, match="--runtime compose"):

@@ -109,7 +109,7 @@ async def test_a_call_that_ends_the_episode_may_say_why() -> None:
     assert (verified["reward"], verified["terminated"], verified["reason"]) == (0.0, True, "caught")
 
 
-async def test_a_tool_of_another_session_is_the_models_mistake_and_an_unknown_path_is_no_tool() -> None:
+async def test_a_tool_of_another_session_is_the_models_mistake_and_an_unknown_path_is_not_a_tool() -> None:
     async with rooms() as (caller, _, _), Caller(caller.url) as other:
         await caller.post("/seed_session", ROW)
         await other.post("/seed_session", {**ROW, "room": "attic"})
@@ -123,7 +123,7 @@ DEEP = b'{"what": ' + b"[" * 600 + b"]" * 600 + b"}"  # what no library's line c
 
 
 @pytest.mark.parametrize("body", [b"[1]", b"no json", b'"text"', DEEP])
-async def test_arguments_that_are_no_object_are_the_models_to_read(body: bytes) -> None:
+async def test_arguments_that_are_not_an_object_are_the_models_to_read(body: bytes) -> None:
     async with rooms() as (caller, _, _):
         await caller.post("/seed_session", ROW)
         assert (await caller.post("/look", body)).body == {"error": "The arguments are not a JSON object."}

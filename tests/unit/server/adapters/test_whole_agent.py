@@ -269,13 +269,13 @@ class Absent(WholeAgent):
         openai.BaseModel.model_validate_json("{")
 
 
-async def test_a_library_that_fails_before_the_model_has_spoken_is_no_fault_of_the_policy() -> None:
+async def test_a_library_that_fails_before_the_model_has_spoken_is_not_a_fault_of_the_policy() -> None:
     status, failure, _ = await play(Absent)
     assert (status, failure["error"]["kind"]) == (500, "agent")
     assert "before the model had answered" in failure["error"]["message"]
 
 
-class Impatient(WholeAgent):
+class GivesUp(WholeAgent):
     """A client that gives up on a slow model: no fault of the policy."""
 
     async def play(self, task: Any, model: Any, tools: Any) -> Any:
@@ -285,7 +285,7 @@ class Impatient(WholeAgent):
 
 
 async def test_a_client_that_gives_up_is_a_failure() -> None:
-    status, failure, _ = await play(Impatient)
+    status, failure, _ = await play(GivesUp)
     assert (status, failure["error"]["kind"], failure["error"]["retryable"]) == (500, "agent", True)
     assert "APIConnectionError" in failure["error"]["message"]
 
@@ -350,7 +350,7 @@ async def test_a_thread_that_is_left_behind_reaches_neither_model_nor_environmen
 
 
 class Probing(WholeAgent):
-    """Looks at its URL as somebody else would."""
+    """Looks at its URL as a stranger would."""
 
     async def play(self, task: Any, model: Any, tools: Any) -> Any:
         http = HttpClient()
