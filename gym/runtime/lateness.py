@@ -5,18 +5,18 @@ Pure. A server that is late stays up, as the rest does: it goes on starting, and
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from gym.errors import NotUp
 from gym.labels import stack_option
-from gym.runtime.status import ReplicaStatus
+from gym.runtime.status import ReplicaState
 
 LEAST_SECONDS = 120.0
 # An SDK server's first answer costs 0.6 to 0.7 s of CPU (measured: mcqa, simple_weather): ten leave room for what
 # an author imports, and for a machine that has other things to do.
 CORE_SECONDS_EACH = 10.0
-EXITS = 3  # ended so often before it was healthy even once, a server will not come up by itself
+MAX_EARLY_EXITS = 3  # ended so often before it was healthy even once, a server will not come up by itself
 OTHERS_LINES = 2  # an error and what to do
 
 
@@ -29,7 +29,7 @@ class Late:
     seconds: float  # since its process or container was last started
     detail: str = ""
     log: str = ""
-    ends: int = 0  # unasked, before it was healthy
+    early_exits: int = 0  # unasked, before it was healthy
 
 
 def start_seconds(servers: int, cores: int) -> float:
@@ -37,12 +37,14 @@ def start_seconds(servers: int, cores: int) -> float:
     return max(LEAST_SECONDS, round(CORE_SECONDS_EACH * servers / max(1, cores)))
 
 
-def ill_beside(replicas: Iterable[ReplicaStatus], ends: Mapping[str, int], asked: Collection[str]) -> frozenset[str]:
-    """Those that failed before a change which does not ask for them: it does not wait for them."""
+def unhealthy_before(
+    states: Mapping[str, ReplicaState], early_exits: Mapping[str, int], asked: Collection[str]
+) -> frozenset[str]:
+    """Names of those that failed before a change, but for the `asked` ones: the change does not wait for them."""
     return frozenset(
-        one.replica
-        for one in replicas
-        if one.replica not in asked and (one.state in ("unhealthy", "restarting", "exited") or ends.get(one.replica))
+        name
+        for name, state in states.items()
+        if name not in asked and (state in ("unhealthy", "restarting", "exited") or early_exits.get(name))
     )
 
 
@@ -65,7 +67,7 @@ def not_in_time(late: Sequence[Late], *, total: int, timeout: float, stack: str)
 
 def ends_at_each_start(late: Sequence[Late], *, healthy: int, stack: str) -> NotUp:
     """Reported at once: no deadline would help. `late` are all that are not healthy; some only start still."""
-    ended = sorted((one for one in late if one.ends), key=lambda one: -one.ends)
+    ended = sorted((one for one in late if one.early_exits), key=lambda one: -one.early_exits)
     first, others, waiting = ended[0], ended[1:], len(late) - len(ended)
     option = stack_option(stack)
     what = f"ended {_times(first)} while it started ({first.detail}); its last lines:"
@@ -86,7 +88,7 @@ def _ended_too(one: Late) -> str:
 
 
 def _times(one: Late) -> str:
-    return "once" if one.ends == 1 else f"{one.ends} times"
+    return "once" if one.early_exits == 1 else f"{one.early_exits} times"
 
 
 def _the_rest(healthy: int) -> str:

@@ -79,7 +79,7 @@ def test_of_two_replicas_one_answers_while_the_other_is_replaced(stand: Stand) -
     assert json.loads(call(status, "POST", "/s/echo/version", {})[1]) == {"version": "two"}
 
 
-def test_replicas_that_are_ill_are_replaced_by_ones_that_are_not(stand: Stand) -> None:
+def test_replicas_that_are_unhealthy_are_replaced_by_ones_that_are_not(stand: Stand) -> None:
     write_server(stand.cwd, "echo", "raise SystemExit(3)\n")
     stand.up("mcqa")
     with pytest.raises(StartFailed, match="echo-"):

@@ -102,7 +102,7 @@ def test_a_server_that_ends_at_each_start_is_named_and_comes_up_once_it_is_fixed
     refused = desk.fails(*up)
     assert re.search(r"letters-1: ended [3-9] times while it started", refused), refused
     assert "it cannot start" in refused
-    desk.gym("scale", "policy_model=2")  # what was ill before is not waited for
+    desk.gym("scale", "policy_model=2")  # what was unhealthy before is not waited for
     desk.gym("restart", "policy_model", "letters_simple_agent")
     app.write_text(good)
     desk.gym(*up)

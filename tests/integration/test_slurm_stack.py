@@ -93,7 +93,7 @@ def test_a_server_that_ends_at_each_start_is_named_and_comes_up_once_it_is_fixed
     refused = user.type(*up, code=1)
     assert re.search(r"letters-[12]: ended ([3-9]|\d\d) times while it started", refused), refused
     assert "it cannot start" in refused
-    user.type("scale", "policy_model=2")  # what was ill before is not waited for
+    user.type("scale", "policy_model=2")  # what was unhealthy before is not waited for
     user.type("restart", "policy_model", "letters_simple_agent")
     app.write_text(good)
     user.type(*up)

@@ -58,7 +58,7 @@ def test_a_stack_on_a_swarm_of_one_node_takes_the_words_of_every_runtime(images:
     assert any("mcqa is ready" in line for line in seen["tails"]["read"]["lines"])
     assert seen["exec"] == "mcqa\n"
     assert TOKEN not in seen["shown"]
-    assert re.search(r"mcqa-1: ended ([3-9]|\d\d) times while it started", seen["ill"]), seen["ill"]
+    assert re.search(r"mcqa-1: ended ([3-9]|\d\d) times while it started", seen["unhealthy"]), seen["unhealthy"]
     assert seen["objects"] == [1, 3]  # the token; what each server reads
     assert seen["left"] == [{}, [0, 0], []]
 

@@ -99,8 +99,8 @@ def one_node(nodes: Nodes, folder: Path) -> Lines:
         "service", "inspect", *nodes.manager.docker("service", "ls", "--quiet").split()
     )
     seen["objects"] = _objects(nodes)
-    seen["ill"] = typed.gym("up", *WORDS, "+mcqa.resources_servers.mcqa.no_such_field=1", code=1)
-    typed.gym("scale", "policy_model=2")  # what was ill before is not waited for
+    seen["unhealthy"] = typed.gym("up", *WORDS, "+mcqa.resources_servers.mcqa.no_such_field=1", code=1)
+    typed.gym("scale", "policy_model=2")  # what was unhealthy before is not waited for
     typed.gym("restart", "policy_model", "mcqa_simple_agent")
     typed.gym("up", *WORDS)
     Typed(nodes.manager, folder / "elsewhere").gym("down", "--all")

@@ -28,6 +28,7 @@ from gym.runtime.compose.layout import Layout, State, override_files, write_firs
 from gym.runtime.compose.teardown import GRACE_SECONDS, hand_over_sandboxes, restart_containers, stop_containers
 from gym.runtime.compose.wait import StackHealth, wait_for_routes, wait_until_healthy
 from gym.runtime.compose.work import Working
+from gym.runtime.lateness import unhealthy_before
 from gym.runtime.signals import ignore_interrupts
 from gym.runtime.status import OnStatus, StackStatus
 from gym.wire.stack_names import CONSOLE, ROUTER, SANDBOX
@@ -56,11 +57,11 @@ class Converger:
         self, plan: Plan, state: State, *, rewritten: bool, asked: Collection[str] | None = None
     ) -> StackStatus:
         """`rewritten`: the stack's files say something else than the last time. `asked`: instances; of the others, what
-        was ill before is not waited for."""
+        was unhealthy before is not waited for."""
         watch = StackHealth(self.client, plan, (f"{labels.STACK_DIR}={self.layout.home}",), self.layout.read_token())
         before = containers_of(self.client, self.layout)
         named = before if asked is None else [one for one in before if one.instances & {*asked}]
-        ill = self._find_ill(before, named)
+        not_awaited = self._find_not_awaited(before, named)
         if before and (rewritten or state.overrides or not _is_converged(plan, before)):
             hashes = self._config_hashes(state)
             stale = _stale(before, hashes)
@@ -69,14 +70,14 @@ class Converger:
         elif not before:
             write_first_routes(self.layout, plan)
             self._compose_up(watch, state, new=True)
-        return self.wait(watch, frozenset(one.name for one in watch.containers()) - ill, new=not before)
+        return self.wait(watch, frozenset(one.name for one in watch.containers()) - not_awaited, new=not before)
 
     def restart(self, watch: StackHealth, chosen: list[Container]) -> StackStatus:
-        """See `restart_alone`; then until all of the stack is healthy, but for what was ill and not asked for."""
-        ill = self._find_ill(watch.containers(), chosen)
+        """See `restart_alone`; then until all of the stack is healthy, but for what was unhealthy and not asked for."""
+        not_awaited = self._find_not_awaited(watch.containers(), chosen)
         self.restart_alone(watch, chosen)
         there = (one.name for one in watch.containers() if one.state != "exited")
-        return self.wait(watch, frozenset(there) - ill)
+        return self.wait(watch, frozenset(there) - not_awaited)
 
     def restart_alone(self, watch: StackHealth, chosen: list[Container]) -> None:
         """Each drains first; of several replicas the second half goes first, so that others stay to be asked."""
@@ -102,12 +103,13 @@ class Converger:
         wait_for_routes(watch, {one.instance for one in there}, deadline)
         return status
 
-    def _find_ill(self, containers: list[Container], chosen: list[Container]) -> frozenset[str]:
-        """See `ill_beside`; also one that ends at each start, in the moment in which it runs."""
-        ill = ill_beside(containers, chosen)
-        starting = [one for one in containers if one not in chosen and state_of(one) == "starting"]
+    def _find_not_awaited(self, containers: list[Container], chosen: list[Container]) -> frozenset[str]:
+        """See `unhealthy_before`; one that ends at each start may be starting at this moment."""
+        asked = {one.name for one in chosen}
+        states = {one.name: state_of(one) for one in containers}
+        starting = [one for one in containers if one.name not in asked and states[one.name] == "starting"]
         facts = ((one, inspect(self.client, one)) for one in starting)
-        return ill | {one.name for one, found in facts if found and found.restarts}
+        return unhealthy_before(states, {one.name: found.restarts for one, found in facts if found}, asked)
 
     def _change(self, watch: StackHealth, state: State, before: list[Container], stale: list[Container]) -> None:
         """What has to go gets no new sessions, then drains; of several replicas the second half goes first."""
@@ -130,8 +132,8 @@ class Converger:
         if watch.plan.sandbox is not None and any(one.service == SANDBOX for one in stale):
             hand_over_sandboxes(self.client, stale)
             self._replace_alone(watch, state, [SANDBOX])
-        beside = {one.name for one in watch.plan.sidecars}
-        if sidecars := sorted({one.service for one in stale if one.instance in beside}):
+        names = {one.name for one in watch.plan.sidecars}
+        if sidecars := sorted({one.service for one in stale if one.instance in names}):
             self._replace_alone(watch, state, sidecars)
         self._compose_up(watch, state, "--remove-orphans")
         self._leave(())
@@ -144,7 +146,7 @@ class Converger:
         """Those that leave get no new requests, and finish the others before they are stopped. They leave once those
         that stay are in the routes: to the engine a new one is healthy before the console and the router know."""
         followed = leaving and any(one.service == CONSOLE and one.state == "running" for one in containers)
-        if followed and (staying := _staying_beside(containers, leaving)):
+        if followed and (staying := _urls_that_stay(containers, leaving)):
             self._until(lambda: staying <= self.layout.healthy_urls(), LISTED_SECONDS)
         self._leave(one.name for one in leaving)
         if followed:
@@ -235,16 +237,6 @@ class Converger:
             done.result()
 
 
-def ill_beside(containers: Iterable[Container], chosen: Iterable[Container]) -> frozenset[str]:
-    """Names of those that were no good before `chosen` were touched: they are another matter."""
-    names = {one.name for one in chosen}
-    return frozenset(
-        one.name
-        for one in containers
-        if one.name not in names and state_of(one) in ("unhealthy", "restarting", "exited")
-    )
-
-
 def _stale(containers: Iterable[Container], hashes: Mapping[str, str]) -> list[Container]:
     return [one for one in containers if hashes.get(one.service) != one.config_hash]
 
@@ -280,8 +272,8 @@ def _surplus(plan: Plan, containers: Iterable[Container]) -> list[Container]:
     return [one for name, group in by_instance.items() if name in wanted for one in group[wanted[name] :]]
 
 
-def _staying_beside(containers: Iterable[Container], leaving: list[Container]) -> set[str]:
-    """The healthy replicas that stay, of the instances whose others leave."""
+def _urls_that_stay(containers: Iterable[Container], leaving: list[Container]) -> set[str]:
+    """Of the healthy replicas that stay, of the instances whose others leave."""
     gone = {one.id for one in leaving}
     instances = {name for one in leaving for name in one.instances} - {ROUTER, CONSOLE, SANDBOX}
     there = [seat for one in containers if one.id not in gone and one.health == "healthy" for seat in one.seats]

@@ -26,7 +26,7 @@ from gym.runtime.compose.containers import (
     statuses_of,
 )
 from gym.runtime.compose.router_probe import RouterProbe
-from gym.runtime.lateness import EXITS, Late, ends_at_each_start, not_in_time
+from gym.runtime.lateness import MAX_EARLY_EXITS, Late, ends_at_each_start, not_in_time
 from gym.runtime.status import OnStatus, ReplicaStatus, StackStatus
 
 if TYPE_CHECKING:
@@ -149,15 +149,15 @@ def _give_up_on_early_exits(
     waiting: Sequence[ReplicaStatus],
 ) -> None:
     """One that ends at each start is reported at its third end, not at the deadline; everything stays up."""
-    if one.state not in ("restarting", "exited") and one.restarts < EXITS:
+    if one.state not in ("restarting", "exited") and one.restarts < MAX_EARLY_EXITS:
         return
     container = by_name[one.container]
     facts = inspect(watch.client, container)
     if facts is None or facts.running:
         return  # the next look may find it ended, and then the engine knows how
     container = as_inspected(container, facts)
-    ends = facts.restarts + (container.state == "exited")
-    if ends < EXITS and container.state != "exited":
+    early_exits = facts.restarts + (container.state == "exited")
+    if early_exits < MAX_EARLY_EXITS and container.state != "exited":
         return
     healthy = sum(other.state == "healthy" for other in status.replicas)
     others = [by_name[name] for name in dict.fromkeys(other.container for other in waiting) if name != one.container]

@@ -14,6 +14,7 @@ from dataclasses import replace
 from gym.errors import GymError, UserError
 from gym.plan import diff
 from gym.plan.model import Observed, Sidecar
+from gym.runtime.lateness import unhealthy_before
 from gym.runtime.local.child_process import Adopted, ProcessSpec, Reaper
 from gym.runtime.local.fd_store import FdStore
 from gym.runtime.local.fork_parents import ForkParents
@@ -146,13 +147,13 @@ class LocalStack:
             self._start_missing(order)
             self._on_change()
 
-    async def apply(self, order: StackOrder, timeout: float | None, beside: Collection[str] = ()) -> None:
+    async def apply(self, order: StackOrder, timeout: float | None, not_awaited: Collection[str] = ()) -> None:
         """Make the plan real, replacing only what differs; returns when all of it is healthy and routed, but for the
-        processes `beside`."""
+        processes `not_awaited`."""
         async with self._changing:
-            await self._apply(order, deadline_for(order.plan, timeout), beside)
+            await self._apply(order, deadline_for(order.plan, timeout), not_awaited)
 
-    async def _apply(self, order: StackOrder, deadline: StartDeadline, beside: Collection[str]) -> None:
+    async def _apply(self, order: StackOrder, deadline: StartDeadline, not_awaited: Collection[str]) -> None:
         await self._members.left()  # of a change that failed
         changes = {one.service: one.action for one in diff(order.plan, self.observed())}
         await self._bind_router(order)
@@ -162,16 +163,16 @@ class LocalStack:
         self._members.bind(order.plan)
         surplus = await self._members.leave(set(self._members) - set(all_ids(order.plan)))
         self._start_broker(order, former, changed=changes.get(SANDBOX) == "replace")
-        await self._settle([SANDBOX] if order.plan.sandbox else [], deadline, beside)
+        await self._settle([SANDBOX] if order.plan.sandbox else [], deadline, not_awaited)
         self._start_sidecars(order, [one for one in order.plan.sidecars if changes[one.name] == "replace"])
-        await self._settle([one.slug for one in order.plan.sidecars], deadline, beside)
+        await self._settle([one.slug for one in order.plan.sidecars], deadline, not_awaited)
         self._start_missing(order)
         if former is not None and former.token != order.token:  # which only the console knows, from its start
             self._members[CONSOLE].restart(console_spec(order, self._home))
         self._on_change()
         stale = self._parts(order).stale(lambda name: self._members[name].spec.digest)
         await self._roll(stale, deadline)
-        await self._wait_healthy([name for name in all_ids(order.plan) if name not in beside], deadline)
+        await self._wait_healthy([name for name in all_ids(order.plan) if name not in not_awaited], deadline)
         await self._wait_routed(order)
         await ended(surplus)
 
@@ -194,13 +195,14 @@ class LocalStack:
             one.model_copy(update={"replicas": replicas.get(one.name, one.replicas)}) for one in order.plan.services
         )
         plan = order.plan.model_copy(update={"services": services})
-        await self.apply(order.model_copy(update={"plan": plan}), timeout, self._ill_beside(tuple(replicas)))
+        await self.apply(order.model_copy(update={"plan": plan}), timeout, self._find_not_awaited(tuple(replicas)))
 
-    def _ill_beside(self, names: Sequence[str]) -> frozenset[str]:
-        """Processes that are ill and of none of these instances: they are another matter."""
+    def _find_not_awaited(self, names: Sequence[str]) -> frozenset[str]:
+        """See `unhealthy_before`. `names`: the instances that are asked for."""
         asked = {process for group in choose(self._running().plan, names) for process in group}
-        ill = (one.spec.id for one in self._members.of(self._members) if one.is_ill)
-        return frozenset(ill) - asked
+        processes = {one.spec.id: one for one in self._members.of(self._members)}
+        states = {id: one.state for id, one in processes.items()}
+        return unhealthy_before(states, {id: one.early_exits for id, one in processes.items()}, asked)
 
     def spec_of(self, name: str) -> ProcessSpec:
         """Of the first replica that was named, or of the process itself."""
@@ -262,9 +264,9 @@ class LocalStack:
         for one in replaced:
             self._members[one.slug].restart(parts.spec(one.slug))
 
-    async def _settle(self, names: Sequence[str], deadline: StartDeadline, beside: Collection[str]) -> None:
+    async def _settle(self, names: Sequence[str], deadline: StartDeadline, not_awaited: Collection[str]) -> None:
         for name in names:
-            if name not in beside:
+            if name not in not_awaited:
                 await settles(self._members[name], deadline, self.next_change)
 
     def _ensure_sidecars(self, parts: OrderedParts) -> None:

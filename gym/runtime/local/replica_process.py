@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from gym.labels import BLOCKED, EXIT_BLOCKED
 from gym.runtime.identity import Identity, is_stopped
-from gym.runtime.lateness import EXITS, Late
+from gym.runtime.lateness import MAX_EARLY_EXITS, Late
 from gym.runtime.local.child_process import (
     Adopted,
     Process,
@@ -135,12 +135,7 @@ class ReplicaProcess:
 
     @property
     def gave_up(self) -> bool:
-        return self.early_exits >= EXITS
-
-    @property
-    def is_ill(self) -> bool:
-        """It fails or has failed: it is not only slow to start."""
-        return self.state in ("unhealthy", "restarting") or self.early_exits > 0
+        return self.early_exits >= MAX_EARLY_EXITS
 
     @property
     def seats(self) -> tuple[Seat, ...]:

@@ -12,7 +12,7 @@ from gym.runtime.ray_cluster.cluster_note import forget_cluster
 from gym.runtime.ray_cluster.ray_stack import (
     RayStack,
     chosen_replicas,
-    ill_in,
+    find_not_awaited,
     not_running,
     observed_of,
     status_of,
@@ -114,7 +114,7 @@ class RayRuntime:
             on_status,
             timeout,
             lambda now: not now["busy"] and all(one["state"] == "healthy" for one in now["replicas"]),
-            ill_in(seen, chosen),
+            find_not_awaited(seen, chosen),
         )
 
     def reload(

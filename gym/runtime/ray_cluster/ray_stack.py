@@ -13,7 +13,7 @@ from typing import Any, Final
 from gym.errors import InfraError, UserError
 from gym.plan.model import Observed, ObservedService, Plan
 from gym.render.ray_orders import HEAD_NODE
-from gym.runtime.lateness import ill_beside
+from gym.runtime.lateness import unhealthy_before
 from gym.runtime.ray_cluster import node_files, room_on_nodes, server_actor, stack_keeper
 from gym.runtime.ray_cluster.cluster import check_reachable, connect_ray
 from gym.runtime.ray_cluster.cluster_note import forget_cluster, noted_cluster
@@ -178,12 +178,11 @@ def chosen_replicas(seen: Look, names: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(id for name in names for id in by_instance.get(name) or [name])) if names else every
 
 
-def ill_in(seen: Look | None, asked: Collection[str]) -> frozenset[str]:
-    """See `ill_beside`."""
-    if seen is None:
-        return frozenset()
-    ends = {one["replica"]: one.get("early_exits", 0) for one in seen["replicas"]}
-    return ill_beside(status_of(seen).replicas, ends, asked)
+def find_not_awaited(seen: Look | None, asked: Collection[str]) -> frozenset[str]:
+    """See `unhealthy_before`."""
+    replicas = {one["replica"]: one for one in seen["replicas"]} if seen else {}
+    states = {id: one["state"] for id, one in replicas.items()}
+    return unhealthy_before(states, {id: one.get("early_exits", 0) for id, one in replicas.items()}, asked)
 
 
 def not_running(home: Path) -> UserError:

@@ -15,12 +15,12 @@ from gym.files import write_atomically
 from gym.plan.make import is_loopback
 from gym.plan.model import Plan, Service
 from gym.render.ray_orders import ActorInputs, actor_options, actor_orders
-from gym.runtime.lateness import EXITS, Late, ends_at_each_start, not_in_time, start_seconds
+from gym.runtime.lateness import MAX_EARLY_EXITS, Late, ends_at_each_start, not_in_time, start_seconds
 from gym.runtime.local.home import one_command, prepare_home
 from gym.runtime.protocol import Prepared
 from gym.runtime.ray_cluster.cluster import address_of_cluster, check_room, group_ids, is_head_here
 from gym.runtime.ray_cluster.cluster_note import forget_cluster, note_cluster
-from gym.runtime.ray_cluster.ray_stack import Look, RayStack, ill_in, not_running, status_of
+from gym.runtime.ray_cluster.ray_stack import Look, RayStack, find_not_awaited, not_running, status_of
 from gym.runtime.ray_cluster.source_packs import pack_gym, pack_service
 from gym.runtime.results_folder import results_folder
 from gym.runtime.signals import end_as_by_ctrl_c, ignore_interrupts
@@ -81,8 +81,8 @@ def scale_actors(home: Path, replicas: Mapping[str, int], on_status: OnStatus, t
     if keeper is None or not wanted["orders"]:
         raise not_running(home)
     orders = scaled_orders(wanted, replicas)
-    beside = ill_in(stack.look(), {one["id"] for one in orders if one["instance"] in replicas})
-    awaited = [one for one in orders if one["id"] not in beside]
+    not_awaited = find_not_awaited(stack.look(), {one["id"] for one in orders if one["instance"] in replicas})
+    awaited = [one for one in orders if one["id"] not in not_awaited]
     grown = check_room(stack.ray, orders)
     plan = Plan.model_validate(wanted["plan"])
     services = tuple(one.model_copy(update={"replicas": replicas.get(one.name, one.replicas)}) for one in plan.services)
@@ -91,7 +91,7 @@ def scale_actors(home: Path, replicas: Mapping[str, int], on_status: OnStatus, t
     with one_command(prepare_home(home)):
         stack.ask(keeper.want.remote(_wanted(plan, orders)))
         max_seconds = timeout or (GROW_SECONDS if grown else None)
-        return wait_for(stack, plan, on_status, max_seconds, lambda seen: _is_up(seen, awaited), beside)
+        return wait_for(stack, plan, on_status, max_seconds, lambda seen: _is_up(seen, awaited), not_awaited)
 
 
 def refuse_other_groups(before: Plan, after: Plan) -> None:
@@ -135,10 +135,10 @@ def wait_for(
     on_status: OnStatus,
     timeout: float | None,
     is_done: Callable[[Look], bool],
-    beside: Collection[str] = (),
+    not_awaited: Collection[str] = (),
 ) -> StackStatus:
     """A first start makes environments on each node: they do not count as lateness of a server that is on its way.
-    Replicas `beside` are not waited for.
+    Replicas that are `not_awaited` may be unhealthy.
     """
     seconds = timeout or start_seconds(sum(one.replicas for one in plan.services), os.cpu_count() or 1)
     deadline = time.monotonic() + seconds
@@ -148,11 +148,11 @@ def wait_for(
             raise UserError("the stack was stopped meanwhile.", "Start it again: gym up NAMES --on ray")
         status = status_of(seen)
         on_status(status)
-        seen = {**seen, "replicas": [one for one in seen["replicas"] if one["replica"] not in beside]}
+        seen = {**seen, "replicas": [one for one in seen["replicas"] if one["replica"] not in not_awaited]}
         if is_done(seen):
             return status
         unhealthy = [one for one in seen["replicas"] if one["state"] != "healthy"]
-        if any(one.get("early_exits", 0) >= EXITS for one in unhealthy):
+        if any(one.get("early_exits", 0) >= MAX_EARLY_EXITS for one in unhealthy):
             late = [_late(stack, one) for one in unhealthy]
             raise ends_at_each_start(late, healthy=len(seen["replicas"]) - len(late), stack=plan.stack)
         if time.monotonic() > deadline:
@@ -220,8 +220,8 @@ def _late(stack: RayStack, one: Mapping[str, Any]) -> Late:
     log = ""
     if one.get("ip"):
         _, log = stack.read_log(one["replica"], -1, LOG_LINES)
-    seconds, ends = float(one.get("uptime_seconds", 0)), one.get("early_exits", 0)
-    return Late(one["replica"], one["state"], seconds, one.get("detail", ""), log, ends)
+    seconds, early_exits = float(one.get("uptime_seconds", 0)), one.get("early_exits", 0)
+    return Late(one["replica"], one["state"], seconds, one.get("detail", ""), log, early_exits)
 
 
 def _peer_token(home: Path) -> str:

@@ -63,12 +63,12 @@ def see(run: JobRun, wanted: WantedJob, reports: Reports, silent: Mapping[int, f
     current = all(report.generation == wanted.generation for report in reports.values())
     versions = {name: one for report in reports.values() for name, one in report.versions.items()}
     made = {name for name in all_ids(plan) if versions.get(name) == wanted.version(name)}
-    awaited = [one for one in replicas if one.replica not in wanted.beside]
+    awaited = [one for one in replicas if one.replica not in wanted.not_awaited]
     early_exits = {
         name: times
         for report in reports.values()
         for name, times in report.early_exits.items()
-        if name in made and name not in wanted.beside  # of a former version it says nothing now
+        if name in made and name not in wanted.not_awaited  # of a former version it says nothing now
     }
     return SeenJob(
         run=run,

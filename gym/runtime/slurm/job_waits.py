@@ -9,7 +9,7 @@ from typing import Final
 
 from gym.errors import InfraError, NotUp
 from gym.plan.model import Plan
-from gym.runtime.lateness import EXITS, Late, ends_at_each_start, not_in_time, start_seconds
+from gym.runtime.lateness import MAX_EARLY_EXITS, Late, ends_at_each_start, not_in_time, start_seconds
 from gym.runtime.local.home import Home
 from gym.runtime.local.process_logs import tail_from
 from gym.runtime.preparing import status_before
@@ -102,7 +102,7 @@ def _facts(job: str) -> Iterator[JobFacts]:
 def _raise_failure(shared: SharedFolder, plan: Plan, seen: SeenJob) -> None:
     if seen.errors:
         raise InfraError("\n".join(seen.errors), "What runs stays as it was.")
-    if any(times >= EXITS for times in seen.early_exits.values()):
+    if any(times >= MAX_EARLY_EXITS for times in seen.early_exits.values()):
         late = _unhealthy(shared, seen.status, seen.early_exits)
         raise ends_at_each_start(late, healthy=len(seen.status.replicas) - len(late), stack=plan.stack)
 

@@ -34,7 +34,7 @@ class WantedJob(Document):
     placement: dict[str, int]
     generation: int = 1
     restarts: dict[str, int] = Field(default_factory=dict)  # by replica: how often a person asked
-    beside: tuple[str, ...] = ()  # replicas that were ill before the last change, which does not wait for them
+    not_awaited: tuple[str, ...] = ()  # replicas that were unhealthy before the last change
     ending: bool = False
 
     def version(self, name: str) -> str:

@@ -11,7 +11,7 @@ from gym.errors import UserError
 from gym.plan.model import Change, Observed, Plan
 from gym.plan.plan_diff import diff
 from gym.render.slurm_placement import place
-from gym.runtime.lateness import ill_beside
+from gym.runtime.lateness import unhealthy_before
 from gym.runtime.local.home import Home, one_command
 from gym.runtime.local.parts import choose
 from gym.runtime.local.process_logs import read_logs
@@ -81,8 +81,9 @@ class SlurmRuntime:
         with one_command(Home(home.resolve())):
             shared, job, wanted, _ = _running(home)
             groups = choose(wanted.order.plan, names)
-            again = {name: wanted.restarts.get(name, 0) + 1 for group in groups for name in group}
-            changed = _next(wanted, restarts=wanted.restarts | again, beside=_ill_beside(shared, again))
+            restarts = {name: wanted.restarts.get(name, 0) + 1 for group in groups for name in group}
+            not_awaited = _find_not_awaited(shared, restarts)
+            changed = _next(wanted, restarts=wanted.restarts | restarts, not_awaited=not_awaited)
             return change_job(shared, job, changed, on_status, timeout)
 
     def reload(
@@ -99,7 +100,8 @@ class SlurmRuntime:
             order = wanted.order.model_copy(update={"plan": plan})
             placement = place(plan, job.asked.nodes, wanted.placement)
             asked = {id for one in plan.services if one.name in replicas for id in one.replica_ids()}
-            changed = _next(wanted, order=order, placement=placement, beside=_ill_beside(shared, asked))
+            not_awaited = _find_not_awaited(shared, asked)
+            changed = _next(wanted, order=order, placement=placement, not_awaited=not_awaited)
             return change_job(shared, job, changed, on_status, timeout)
 
 
@@ -111,9 +113,11 @@ def scaled(plan: Plan, replicas: Mapping[str, int]) -> Plan:
     return plan.model_copy(update={"services": services})
 
 
-def _ill_beside(shared: SharedFolder, asked: Collection[str]) -> tuple[str, ...]:
+def _find_not_awaited(shared: SharedFolder, asked: Collection[str]) -> tuple[str, ...]:
+    """See `unhealthy_before`."""
     seen = shared.seen()
-    return tuple(sorted(ill_beside(seen.status.replicas, seen.early_exits, asked))) if seen else ()
+    states = {one.replica: one.state for one in seen.status.replicas} if seen else {}
+    return tuple(sorted(unhealthy_before(states, seen.early_exits if seen else {}, asked)))
 
 
 def _next(wanted: WantedJob, **changes: object) -> WantedJob:

@@ -162,7 +162,7 @@ def _wanted(home: Home, prepared: Prepared, former: WantedJob | None) -> WantedJ
             "order": order,
             "placement": place(plan, nodes, former.placement),
             "generation": former.generation + 1,
-            "beside": (),
+            "not_awaited": (),
         }
     )
 

@@ -16,7 +16,7 @@ from gym.runtime.compose.containers import Container
 from gym.runtime.compose.converge import FOLLOW_SECONDS, ROUTER_SECONDS
 from gym.runtime.compose.layout import Layout
 from gym.runtime.compose.wait import LAST_LINES, StackHealth, wait_for_routes
-from gym.runtime.lateness import EXITS, Late, ends_at_each_start, ill_beside, not_in_time
+from gym.runtime.lateness import MAX_EARLY_EXITS, Late, ends_at_each_start, not_in_time, unhealthy_before
 from gym.runtime.status import OnStatus, StackStatus
 from gym.runtime.swarm.swarm_engine import SwarmSeen
 from gym.runtime.swarm.swarm_logs import service_lines
@@ -40,13 +40,13 @@ class Deployment:
     timeout: float
 
     def deploy(
-        self, plan: Plan, project: str, *, has_registry: bool, beside: Collection[str] = frozenset()
+        self, plan: Plan, project: str, *, has_registry: bool, not_awaited: Collection[str] = frozenset()
     ) -> StackStatus:
-        """The stack's files say what is wanted by now. Services `beside` are not waited for."""
+        """The stack's files say what is wanted by now. Services that are `not_awaited` may be unhealthy."""
         resolve = "changed" if has_registry else "never"
         words = ("--detach=true", "--with-registry-auth", f"--resolve-image={resolve}", "--compose-file", STACK_FILE)
         run_program(("docker", "stack", "deploy", *words, project), cwd=self.layout.home, env=docker_environ(self.host))
-        status = self.wait(plan, service_names(plan, project).difference(beside))
+        status = self.wait(plan, service_names(plan, project).difference(not_awaited))
         self.remove_surplus(plan, project)
         return status
 
@@ -69,14 +69,15 @@ class Deployment:
                 raise self._too_late(plan, late, status, len(expected))
             time.sleep(LOOK_SECONDS)
 
-    def ill_beside(self, plan: Plan, is_asked: Callable[[Container], bool]) -> frozenset[str]:
-        """Names of services; see gym.runtime.lateness."""
+    def find_not_awaited(self, plan: Plan, is_asked: Callable[[Container], bool]) -> frozenset[str]:
+        """Names of services; see `unhealthy_before`."""
         found = find_replicas(self.client, self.layout)
         replicas = status_on_swarm(self.layout, plan, found, self.swarm).replicas
         by_id = {said.replica: one for one, said in zip(found, replicas, strict=True)}
         asked = {id for id, one in by_id.items() if is_asked(one.container)}
-        ill = ill_beside(replicas, {id: one.failures for id, one in by_id.items()}, asked)
-        return frozenset(by_id[id].name for id in ill)
+        states = {said.replica: said.state for said in replicas}
+        unhealthy = unhealthy_before(states, {id: one.failures for id, one in by_id.items()}, asked)
+        return frozenset(by_id[id].name for id in unhealthy)
 
     def remove_surplus(self, plan: Plan, project: str) -> None:
         """Those that are wanted no longer: the console has taken them out of the routes, then they drain."""
@@ -98,7 +99,7 @@ class Deployment:
 
     def _give_up_on_early_ends(self, plan: Plan, late: list[SwarmReplica], status: StackStatus) -> None:
         """One that ends at each start is reported at its third end, not at the deadline; everything stays up."""
-        if any(one.failures >= EXITS for one in late):
+        if any(one.failures >= MAX_EARLY_EXITS for one in late):
             healthy = sum(one.state == "healthy" for one in status.replicas)
             said = [self._late(plan, one, status) for one in late]
             raise ends_at_each_start(said, healthy=healthy, stack=plan.stack)

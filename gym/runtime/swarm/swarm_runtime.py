@@ -159,11 +159,11 @@ class SwarmRuntime:
         with self._alone(home, on_status, timeout, plan) as to:
             chosen = choose(_containers(find_replicas(to.client, to.layout)), plan, names)
             ids = [one.id for one in chosen]
-            beside = to.ill_beside(plan, lambda one: one.id in ids)
+            not_awaited = to.find_not_awaited(plan, lambda one: one.id in ids)
             for id in ids:
                 argv = ("docker", "service", "update", "--quiet", "--detach", "--force", id)
                 run_program(argv, env=docker_environ(to.host))
-            return to.wait(plan, service_names(plan, to.layout.read_state().project) - beside)
+            return to.wait(plan, service_names(plan, to.layout.read_state().project) - not_awaited)
 
     def reload(
         self, home: Path, prepared: Prepared, names: tuple[str, ...], on_status: OnStatus, *, timeout: float | None
@@ -182,9 +182,9 @@ class SwarmRuntime:
         scaled = plan.model_copy(update={"services": services})
         with self._alone(home, on_status, timeout, scaled) as to:
             state = to.layout.read_state()
-            beside = to.ill_beside(plan, lambda one: one.instance in replicas)
+            not_awaited = to.find_not_awaited(plan, lambda one: one.instance in replicas)
             write_deployed(to.layout, scaled, state)
-            return _deploy(to, scaled, state, _registry(home), beside)
+            return _deploy(to, scaled, state, _registry(home), not_awaited)
 
     @contextmanager
     def _alone(self, home: Path, on_status: OnStatus, timeout: float | None, plan: Plan) -> Iterator[Deployment]:
@@ -197,9 +197,9 @@ class SwarmRuntime:
 
 
 def _deploy(
-    to: Deployment, plan: Plan, state: State, registry: str, beside: Collection[str] = frozenset()
+    to: Deployment, plan: Plan, state: State, registry: str, not_awaited: Collection[str] = frozenset()
 ) -> StackStatus:
-    status = to.deploy(plan, state.project, has_registry=bool(registry), beside=beside)
+    status = to.deploy(plan, state.project, has_registry=bool(registry), not_awaited=not_awaited)
     notes = read_swarm_notes(to.layout)
     compose = compose_facts(to.layout.home, plan, state)
     file = swarm_file(plan, SwarmFacts(compose=compose, home_node=notes.home_node, secrets=notes.secrets))

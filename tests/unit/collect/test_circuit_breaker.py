@@ -152,7 +152,7 @@ async def test_a_server_that_fails_every_row_costs_a_large_data_set_few(monkeypa
     assert waits[42:46] == [2.0, 4.0, 8.0, 10.0]
 
 
-async def test_a_server_that_is_ill_is_waited_for_whatever_its_failures_say(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unhealthy_server_is_waited_for_whatever_its_failures_say(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = 0
 
     async def probe(names: Collection[str]) -> str:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gym.runtime.lateness import Late, ends_at_each_start, ill_beside, not_in_time, start_seconds
-from gym.runtime.status import ReplicaState, ReplicaStatus
+from gym.runtime.lateness import Late, ends_at_each_start, not_in_time, start_seconds, unhealthy_before
+from gym.runtime.status import ReplicaState
 
 
 @pytest.mark.parametrize(("servers", "cores", "seconds"), [(3, 8, 120), (25, 2, 125), (200, 2, 1000), (5, 0, 120)])
@@ -14,13 +14,13 @@ def test_the_more_start_on_a_core_the_longer_they_may_take(servers: int, cores: 
 def test_who_is_late_is_reported_with_how_long_its_last_line_and_the_option() -> None:
     late = [
         Late("slow-1", "starting", 119.6, "no answer on /healthz", "one\nloading rows 3/10\n"),
-        Late("ill-1", "unhealthy", 80.0, "status 503 on /healthz"),
+        Late("failing-1", "unhealthy", 80.0, "status 503 on /healthz"),
     ]
     error = not_in_time(late, total=26, timeout=120, stack="demo")
     assert str(error) == (
         "slow-1: not healthy after 120 s (no answer on /healthz); its last line:\n"
         "loading rows 3/10\n"
-        "ill-1: unhealthy for 80 s (status 503 on /healthz): (it wrote nothing)\n"
+        "failing-1: unhealthy for 80 s (status 503 on /healthz): (it wrote nothing)\n"
         "The other 24 stay up. They go on starting and are routed once healthy: gym ps --stack demo\n"
         "To wait longer: --timeout 240. All of its log: gym logs slow-1 --stack demo."
         " To stop everything: gym down --stack demo"
@@ -41,7 +41,7 @@ def test_who_ends_at_each_start_is_reported_with_its_last_lines_and_what_becomes
 
 def test_all_that_end_at_each_start_are_named_each_with_its_last_lines() -> None:
     late = [
-        Late("mute-1", "starting", 0.1, ends=1),
+        Late("mute-1", "starting", 0.1, early_exits=1),
         Late("broken-1", "restarting", 1.0, "exit code 3", "Traceback\nKeyError: 'x'", 3),
         Late("worse-1", "restarting", 1.0, "exit code 4", "Traceback\nin <module>\nNameError: y", 2),
     ]
@@ -57,15 +57,14 @@ def test_all_that_end_at_each_start_are_named_each_with_its_last_lines() -> None
     )
 
 
-def test_a_change_does_not_wait_for_what_was_ill_before_unless_it_asks_for_it() -> None:
+def test_a_change_does_not_wait_for_what_was_unhealthy_before_unless_it_asks_for_it() -> None:
     states: dict[str, ReplicaState] = {
         "fine-1": "healthy",
         "new-1": "starting",
         "tries-1": "starting",
-        "ill-1": "unhealthy",
+        "failing-1": "unhealthy",
         "ends-1": "restarting",
         "ends-2": "restarting",
         "gone-1": "exited",
     }
-    replicas = [ReplicaStatus("s", name, "t", "i", state) for name, state in states.items()]
-    assert ill_beside(replicas, {"tries-1": 1}, {"ends-2"}) == {"tries-1", "ill-1", "ends-1", "gone-1"}
+    assert unhealthy_before(states, {"tries-1": 1}, {"ends-2"}) == {"tries-1", "failing-1", "ends-1", "gone-1"}

@@ -170,8 +170,10 @@ def test_replicas_beside_the_shared_one_are_counted_and_numbered_on() -> None:
 
 def test_of_instances_in_one_container_the_one_that_is_not_well_is_named() -> None:
     plan, port = shared_plan(), shared_port(AGENTS[1])
-    ill = Inspected(state="running", health="unhealthy", health_output=f"{port}: /healthz answers 503\n{port}: no disk")
-    states = [(one.state, one.detail) for one in statuses_of(shared(health="unhealthy"), plan, facts=ill)]
+    failing = Inspected(
+        state="running", health="unhealthy", health_output=f"{port}: /healthz answers 503\n{port}: no disk"
+    )
+    states = [(one.state, one.detail) for one in statuses_of(shared(health="unhealthy"), plan, facts=failing)]
     assert states == [("healthy", ""), ("unhealthy", "no disk")]
     silent = Inspected(state="running", health="unhealthy", health_output="Health check exceeded timeout (5s)")
     assert {one.state for one in statuses_of(shared(health="unhealthy"), plan, facts=silent)} == {"unhealthy"}

@@ -13,8 +13,8 @@ from gym import labels
 from gym.config.model import StackConfig
 from gym.plan import Service, make_plan
 from gym.runtime.compose import converge
-from gym.runtime.compose.containers import Container
-from gym.runtime.compose.converge import Converger, ill_beside
+from gym.runtime.compose.containers import Container, Inspected
+from gym.runtime.compose.converge import Converger
 from gym.runtime.compose.layout import Layout
 from gym.runtime.compose.wait import StackHealth
 from gym.runtime.compose.work import Working
@@ -77,7 +77,7 @@ def test_the_old_replica_leaves_once_the_new_one_is_routed(stack: Stack) -> None
     assert stack.routed == {NEW}
 
 
-def test_one_that_the_engine_finds_ill_is_not_waited_for(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_the_engine_finds_unhealthy_is_not_waited_for(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(converge, "LISTED_SECONDS", float("inf"))
     stack.route(OLD)
     stack.retire(container(NEW, health="unhealthy"))
@@ -135,9 +135,15 @@ def test_a_console_that_never_lists_it_holds_a_change_up_for_a_while_alone(
     assert to.wait(cast(StackHealth, Watch(stack)), frozenset((OLD,))) is HEALTHY
 
 
-def test_a_restart_does_not_wait_for_what_was_ill_before_and_was_not_asked_for() -> None:
-    ill, chosen = container("judge-1", "judge", "unhealthy"), container(OLD, health="unhealthy")
+def test_a_change_does_not_wait_for_what_was_unhealthy_before_and_was_not_asked_for(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restarts = {"mcqa-2": 0, "mcqa-3": 1}  # of those that are starting now
+    monkeypatch.setattr(converge, "inspect", lambda _, one: Inspected(restarts=restarts[one.name]))
+    to = Converger(cast(Any, None), "", stack.layout, lambda _: None, 60)
+    unhealthy, chosen = container("judge-1", "judge", "unhealthy"), container(OLD, health="unhealthy")
     paused = replace(container(NEW), state="paused")
-    beside = [container("mcqa-1"), container("mcqa-2", health="starting"), ill, chosen, paused]
-    assert ill_beside(beside, [chosen]) == {"judge-1", NEW}
-    assert ill_beside(beside, beside) == frozenset()
+    starting = [container(name, health="starting") for name in restarts]
+    containers = [container("mcqa-1"), *starting, unhealthy, chosen, paused]
+    assert to._find_not_awaited(containers, [chosen]) == {"judge-1", "mcqa-3", NEW}  # noqa: SLF001
+    assert to._find_not_awaited(containers, containers) == frozenset()  # noqa: SLF001

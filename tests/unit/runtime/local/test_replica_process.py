@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gym.http.pool import HttpClient
-from gym.runtime.lateness import EXITS
+from gym.runtime.lateness import MAX_EARLY_EXITS
 from gym.runtime.local import replica_process as module
 from gym.runtime.local.child_process import ProcessSpec, Reaper
 from gym.runtime.local.listeners import listen_on_loopback
@@ -83,7 +83,7 @@ async def test_a_server_is_healthy_from_its_first_good_answer(tmp_path: Path) ->
     assert status.url.startswith("http://127.0.0.1:")
 
 
-async def test_a_server_that_falls_ill_is_marked_and_left_running_until_it_is_well_again(tmp_path: Path) -> None:
+async def test_an_unhealthy_server_is_marked_and_left_running_until_it_is_healthy_again(tmp_path: Path) -> None:
     async with running_process(tmp_path) as process:
         await until(lambda: process.state == "healthy")
         pid = process.pid
@@ -179,7 +179,7 @@ async def test_a_server_that_ends_again_and_again_at_its_start_is_given_up_and_a
     code = "import os; print('words', flush=True); os._exit(0 if os.path.exists('well') else 5)"
     async with running_process(tmp_path, code) as process:
         await until(lambda: process.gave_up)
-        assert process.early_exits >= EXITS
+        assert process.early_exits >= MAX_EARLY_EXITS
         assert process.late().log.endswith("words")
         await until(lambda: process.state == "restarting")
         assert process.detail == "exit code 5"

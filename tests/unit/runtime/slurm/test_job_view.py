@@ -81,13 +81,23 @@ def test_all_that_end_at_each_start_are_named_on_whichever_node(
     assert "gym logs mcqa-2 mcqa-1 --stack eval" in failure.value.hint
 
 
-def test_what_was_ill_before_a_change_does_not_keep_it_from_being_settled() -> None:
-    ill = {0: ended(0, {"mcqa-2": 3}), 1: report(1)}
+def test_what_was_unhealthy_before_a_change_does_not_keep_it_from_being_settled() -> None:
+    unhealthy = {0: ended(0, {"mcqa-2": 3}), 1: report(1)}
     others = tuple(name for name, node in WANTED.placement.items() if node == 0)
-    assert not see(RUN, WANTED, ill, {}).settled
-    seen = see(RUN, WANTED.model_copy(update={"beside": others}), ill, {})
+    assert not see(RUN, WANTED, unhealthy, {}).settled
+    seen = see(RUN, WANTED.model_copy(update={"not_awaited": others}), unhealthy, {})
     assert (seen.settled, seen.early_exits) == (True, {})
-    assert not see(RUN, WANTED.model_copy(update={"beside": ("mcqa-1",)}), ill, {}).settled
+    assert not see(RUN, WANTED.model_copy(update={"not_awaited": ("mcqa-1",)}), unhealthy, {}).settled
+
+
+def test_what_an_older_gym_wanted_is_still_read(tmp_path: Path) -> None:
+    shared = SharedFolder(tmp_path)
+    shared.prepare()
+    shared.write_wanted(WANTED)
+    path = shared.path / "wanted.json"
+    path.write_text(path.read_text().replace('"not_awaited":[]', '"beside":["mcqa-1"]'))
+    assert '"beside"' in path.read_text()
+    assert shared.wanted() == WANTED
 
 
 def test_what_ended_before_it_was_fixed_says_nothing_of_what_is_wanted_now() -> None:
