@@ -55,7 +55,7 @@ def rollout_to_case(
     """With `"row": N` where the row is the example N beside the cases."""
     expected = float(found.line["reward"] if reward is None else reward)
     if not isfinite(expected):
-        raise UserError(f"{expected} is no reward: that is a finite number.", "For example: --reward 0")
+        raise UserError(f"{expected} is not a reward: that is a finite number.", "For example: --reward 0")
     if oracle and expected <= 0:
         raise UserError(f"An oracle's answer is paid, and this one gets {expected:g}.", "Leave --oracle out.")
     given = found.line["response"]
@@ -111,7 +111,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
                 try:
                     found = read_json(line)
                 except ValueError as error:
-                    raise UserError(f"{path}:{number}: no JSON: {error}") from None
+                    raise UserError(f"{path}:{number}: not JSON: {error}") from None
                 if isinstance(found, dict):
                     yield found
     except OSError as error:

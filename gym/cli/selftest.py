@@ -169,7 +169,7 @@ def _config_problems(folder: Path) -> Iterator[str]:
 
 
 def _start_problems(entry: CatalogEntry) -> Iterator[str]:
-    """What `gym up` would refuse of how it is started; what others of its stack lack is no matter of its own."""
+    """What `gym up` would refuse of how it is started; what others of its stack lack does not matter here."""
     try:
         load_stack(_request(entry))
     except ConfigError as error:

@@ -86,7 +86,7 @@ def _open(
 def _lock(paths: OutputPaths) -> int:
     """The output, open for appending and ours alone; it is still the file of that name once it is locked."""
     if paths.rollouts.exists() and not paths.rollouts.is_file():
-        raise UserError(f"{paths.rollouts} is no regular file", "choose another -o")
+        raise UserError(f"{paths.rollouts} is not a regular file", "choose another -o")
     while True:
         descriptor = _open_to_append(paths.rollouts)
         try:

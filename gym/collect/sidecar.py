@@ -67,7 +67,7 @@ def read_queue(paths: OutputPaths) -> dict[str, str]:
 
 
 def note_queue(paths: OutputPaths, queue: Mapping[str, str]) -> None:
-    """The address is no one's business: it may hold a password."""
+    """The address is not written: it may hold a password."""
     now = {**orjson.loads(paths.run.read_bytes()), "queue": dict(queue)}
     write_result(paths.run, orjson.dumps(now, option=orjson.OPT_INDENT_2))
 

@@ -27,7 +27,7 @@ def unlisted_problem(name: str, roots: Iterable[Path]) -> Problem | None:
     own = folder / "configs" / f"{name}.yaml"
     if not configs:
         return Problem(
-            f"{_shown(folder)} is no server: {_shown(own)} is missing",
+            f"{_shown(folder)} is not a server: {_shown(own)} is missing",
             hint="gym new resources NAME makes a folder with all",
         )
     what = f"configures {', '.join(known)}, and no server `{name}`" if known else f"configures no server `{name}`"

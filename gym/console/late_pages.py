@@ -27,7 +27,7 @@ class _Made(NamedTuple):
 
 
 class LatePages:
-    """`nowhere` answers for what is no page."""
+    """`nowhere` answers for what is not a page."""
 
     def __init__(self, make_sections: MakeSections, nowhere: Callable[[Request], Awaitable[Response]]) -> None:
         self._make_sections = make_sections

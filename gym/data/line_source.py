@@ -170,7 +170,7 @@ def _check_numbers(row: object) -> None:
         elif isinstance(one, list | tuple):
             rest.extend(one)
         elif isinstance(one, float) and not math.isfinite(one):
-            raise ValueError(f"it holds {one}, which is no JSON number")
+            raise ValueError(f"it holds {one}, which is not a JSON number")
 
 
 def _expand(pattern: str) -> list[str]:

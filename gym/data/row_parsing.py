@@ -78,7 +78,7 @@ def _json_hint(raw: bytes, error: orjson.JSONDecodeError) -> str:
     if hint := no_number_hint(raw, error.pos):
         return hint
     if "surrogate" in str(error) and HALF_ESCAPE.search(raw):
-        return "half of a surrogate pair, as \\ud800 alone, is no character: write \\ufffd in its place"
+        return "half of a surrogate pair, as \\ud800 alone, is not a character: write \\ufffd in its place"
     if KEY.encode() in raw:
         return "the line holds a key and is not shown; a data set has one JSON object on each line"
     try:

@@ -1,4 +1,4 @@
-"""Files of this machine that are no JSON lines, as rows: parquet, arrow, tables of text, and lists of objects in JSON.
+"""Files of this machine that are not JSON lines, as rows: parquet, arrow, tables of text, and lists of objects in JSON.
 
 Values stay what they are: a cell of CSV is a text, a number in JSON keeps its digits.
 """
@@ -102,9 +102,9 @@ def _list_rows(file: str) -> Iterator[bytes]:
             _check_comma(text, end)
         except (ValueError, RecursionError) as error:
             line = text.count("\n", 0, error.pos if isinstance(error, JSONDecodeError) else place) + 1
-            raise UserError(f"{file}:{line}: item {number} is no JSON: {error}", _HINT) from None
+            raise UserError(f"{file}:{line}: item {number} is not JSON: {error}", _HINT) from None
         if not row.startswith(b"{"):
-            raise UserError(f"{file}: item {number} of the list is no object", _HINT)
+            raise UserError(f"{file}: item {number} of the list is not an object", _HINT)
         yield row.rstrip()
         place = _after_space(text, end + 1) if text[end] == "," else end
     if _after_space(text, place + 1) < len(text):

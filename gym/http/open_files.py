@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 MAX_FILES: Final = 1 << 20  # some programs close all that could be open, one after the other, before they start
-OWN: Final = 256  # files that are no connections: modules, logs, workers, databases
+OWN: Final = 256  # files other than connections: modules, logs, workers, databases
 KEPT: Final = 20  # one file of so many is kept for new callers
 
 

@@ -81,7 +81,7 @@ def shared_processes(plan: Plan) -> dict[str, tuple[Service, ...]]:
 
 
 def container_slug(process: str) -> str:
-    """What a process that instances share is called where it is a container; it is no instance's slug."""
+    """What a process that instances share is called where it is a container; it is not the slug of an instance."""
     return process.replace(".", "-")
 
 

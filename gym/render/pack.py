@@ -93,5 +93,5 @@ def _parse(reference: str, text: str) -> PackManifest:
         )
     for path in (manifest.server, manifest.config, *manifest.along):
         if not PLACE.fullmatch(path) or ".." in path.split("/"):
-            raise UserError(f"{reference}: its label `{labels.PACK}` names {path!r}, which is no such place.", again)
+            raise UserError(f"{reference}: its label `{labels.PACK}` names {path!r}, which is not such a place.", again)
     return manifest

@@ -15,7 +15,7 @@ NOT_ASKED = frozenset({"agent_ref"})  # which agent takes a row is nothing to it
 
 
 class BadExamples(UserError):
-    """A line of the example data is no row."""
+    """A line of the example data is not a row."""
 
 
 def numbered_lines(path: Path) -> list[tuple[int, bytes]]:
@@ -33,7 +33,7 @@ def _read_line(where: str, line: bytes) -> dict[str, Any]:
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise BadExamples(f"{where}: no JSON: {error}", "a row is one JSON object a line") from None
+        raise BadExamples(f"{where}: not JSON: {error}", "a row is one JSON object a line") from None
     if not isinstance(row, dict):
         raise BadExamples(f"{where}: a row is an object, this is {line[:60].decode(errors='replace')}")
     return row

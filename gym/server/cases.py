@@ -108,7 +108,7 @@ def load_cases(path: Path) -> tuple[Case, ...]:
         except ValidationError as error:
             raise UserError(f"{where}: {validation_message(error)}") from None
         except ValueError as error:
-            raise UserError(f"{where}: no JSON: {error}", "a case is one JSON object a line") from None
+            raise UserError(f"{where}: not JSON: {error}", "a case is one JSON object a line") from None
         if case.name in cases:
             raise UserError(f"{path}:{number}: a second case called {case.name!r}")
         case._line = number

@@ -38,7 +38,7 @@ from gym.wire.unread import read_with_items
 
 Body = dict[str, Any]
 MODELS = "/v1/models/"  # and a name
-UNFINISHED = ("failed", "cancelled", "queued", "in_progress")  # of a response that is no answer of the policy
+UNFINISHED = ("failed", "cancelled", "queued", "in_progress")  # of a response that is not an answer of the policy
 
 
 class ModelConfig(ServerConfig):
@@ -212,13 +212,13 @@ class Model(Server):
         reply = await method(body)
         if isinstance(reply, dict) and (reply.get("error") or reply.get("status") in UNFINISHED):
             said = f"{reply.get('status', 'an error')}: {str(reply.get('error'))[:300]}"
-            raise RolloutError("model", f"the provider's reply is no answer: {said}", server=self.name)
+            raise RolloutError("model", f"the provider's reply is not an answer: {said}", server=self.name)
         if not isinstance(reply, dict) or not isinstance(reply.get(field), list):
             what = f"{getattr(method, '__qualname__', method)} returned no `{field}` list: {str(reply)[:200]}"
             raise RolloutError("model", what, server=self.name, retryable=False)
         if not are_objects(reply[field]):
-            what = f"the provider's reply is no answer: an entry of its `{field}` is no object: {str(reply)[:200]}"
-            raise RolloutError("model", what, server=self.name)
+            why = f"an entry of its `{field}` is not an object: {str(reply)[:200]}"
+            raise RolloutError("model", f"the provider's reply is not an answer: {why}", server=self.name)
         if TRACING.tracer is not None:
             describe_model_call(TRACING.tracer, body, reply)
         return reply, headers

@@ -60,7 +60,7 @@ async def check_examples(app: ServerApp, name: str, fields: Mapping[str, Any], p
 
 def _lines(server: ResourcesServer[Any], path: Path) -> Iterator[str]:
     for number, line in numbered_lines(path):
-        with suppress(orjson.JSONDecodeError):  # what is no row is said elsewhere
+        with suppress(orjson.JSONDecodeError):  # what is not a row is reported elsewhere
             params = row.get(PARAMS) if isinstance(row := orjson.loads(line), dict) else None
             tools = params.get("tools") if isinstance(params, dict) else None
             for one in unknown_tools(tools if isinstance(tools, list) else (), server):

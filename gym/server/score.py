@@ -15,7 +15,7 @@ from gym.wire.json_text import write_json
 from gym.wire.rows import VerifyResponse
 from gym.wire.splice import ANYTHING
 
-SHOWN = 100  # letters of what is no number
+SHOWN = 100  # letters of what is not a number
 
 
 class Score(VerifyResponse):
@@ -56,7 +56,7 @@ def reward_fields(outcome: Any) -> dict[str, Any]:
 
 
 def make_writable(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a reply that could not be written, without what is too deep. Names the one that is no JSON."""
+    """The fields of a reply that could not be written, without what is too deep. Names the one that is not JSON."""
     return {name: _make_writable(name, value) for name, value in fields.items()}
 
 
@@ -71,7 +71,7 @@ def _make_writable(name: str, value: Any) -> Any:
                 return cut_depth(value)
         except TypeError as circle:
             why = circle
-        message = f"verify returned a field {name!r} that is no JSON: {why}"
+        message = f"verify returned a field {name!r} that is not JSON: {why}"
         raise RolloutError("resources", message, retryable=False) from error
 
 

@@ -43,7 +43,7 @@ _MARK = "__gym_tool__"
 
 
 class ResultSchema(NamedTuple):
-    """Always of an object: `wraps` what is none below `result`."""
+    """Always of an object: `wraps` what is not one below `result`."""
 
     schema: dict[str, Any]
     wraps: bool

@@ -116,7 +116,7 @@ def first_choice(completion: Mapping[str, Any]) -> dict[str, Any]:
     end = choice.get("finish_reason")
     if error or end in ("error", "abort"):  # of what serves the policy, so no answer of its own
         why = "it aborted the generation" if end == "abort" else f"{end}: {str(error)[:300]}"
-        raise RolloutError("model", f"the provider's reply is no answer: {why}")
+        raise RolloutError("model", f"the provider's reply is not an answer: {why}")
     return choice
 
 

@@ -35,7 +35,7 @@ def repair_body(body: bytes) -> bytes:
 
 
 def parse_or(text: bytes | str, otherwise: Any = None) -> Any:
-    """What it says, or something else where it is no JSON."""
+    """What it says, or something else where it is not JSON."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:

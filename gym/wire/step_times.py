@@ -11,7 +11,7 @@ from typing import Any, Final
 
 MAX_HEADER: Final = 3000  # clients refuse headers of 8 KB
 OMITTED: Final = "omitted"  # stands in the place of the calls that the header has no room for
-OUTSIDE: Final = frozenset({"seed", "verify", "metrics"})  # hops that are no step of the loop
+OUTSIDE: Final = frozenset({"seed", "verify", "metrics"})  # hops that are not a step of the loop
 _MAX_NAME = 40
 
 

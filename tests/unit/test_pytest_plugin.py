@@ -86,7 +86,7 @@ def test_an_app_that_cannot_be_loaded_fails_with_its_line_alone(quiz: Path) -> N
 def test_a_row_that_is_not_json_fails_with_its_line_alone(quiz: Path) -> None:
     (quiz / "data" / "example.jsonl").write_text(f"{json.dumps(ROW)}\n\n{{broken\n")
     done = run_pytest(quiz, "--no-verifier-cases", "tests")
-    assert "data/example.jsonl:3: no JSON: " in done.stdout, done.stdout + done.stderr
+    assert "data/example.jsonl:3: not JSON: " in done.stdout, done.stdout + done.stderr
     assert "1 error" in done.stdout
     assert "pytest_plugin.py" not in done.stdout
 

@@ -21,7 +21,7 @@ NAMES: Final = {A: "A", AAAA: "AAAA", 5: "CNAME", 12: "PTR", 15: "MX", 16: "TXT"
 class DnsQuestion(NamedTuple):
     id: int
     flags: int
-    name: str  # "" where it is none that could be allowed
+    name: str  # "" where it is not one that could be allowed
     kind: int
     raw: bytes  # as it was asked, for the answer repeats it
 

@@ -35,7 +35,7 @@ def rollout_to_conversation(rollout: Recorded, arguments: ArgumentForm = "text")
         raise UserError(f"{rollout.where}: {lacking}: is missing, so there is no conversation")
     output = response.get("output") or []
     if not isinstance(output, list):
-        raise _unsayable(rollout, "response.output: is no list")
+        raise _unsayable(rollout, "response.output: is not a list")
     asked = {name: params[name] for name in ("instructions", "tools") if params.get(name)}
     prompt = _to_chat({**asked, "input": input_items(params.get("input"))}, rollout, f"{PARAMS}.input")
     answer = _to_chat({"input": output}, rollout, "response.output")
@@ -57,7 +57,7 @@ def _exact_fields(rollout: Recorded) -> dict[str, Any]:
 
 
 def _open_values(fields: dict[str, Any]) -> Iterator[Any]:
-    """What stands in a chat as JSON and is no text: tools, and what calls and their outputs hold as objects."""
+    """What stands in a chat as JSON and is not text: tools, and what calls and their outputs hold as objects."""
     params, response = fields.get(PARAMS), fields.get("response")
     if not isinstance(params, dict) or not isinstance(response, dict):
         return
@@ -116,7 +116,7 @@ def _with_arguments(call: Any, form: ArgumentForm) -> Any:
 
 
 def _to_object(arguments: Any) -> Any:
-    """Text that is no JSON object stays what it is. None at all is an empty object, as agents take it."""
+    """Text that is not a JSON object stays what it is. None at all is an empty object, as agents take it."""
     found = arguments or {}
     if isinstance(found, str):
         try:

@@ -55,7 +55,7 @@ def find_rollouts(given: Path) -> OutputPaths:
     """The files of the collection that `given` names: its X.jsonl, or X alone."""
     for path in (given, given.with_name(given.name + ".jsonl")):
         if path.is_file():
-            _open(path).close()  # what is no file of lines is called so before a file beside it is missed
+            _open(path).close()  # what is not a file of lines is called so before a file beside it is missed
             return OutputPaths.beside(path)
     folder = given.parent
     names = [path.name for path in folder.glob("*.jsonl")] if folder.is_dir() else []

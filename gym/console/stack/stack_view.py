@@ -183,7 +183,7 @@ def _calls(
 
 def rest_from_outside(begun: float, asked: float, routed: float) -> float:
     """Calls that no server sent. Two servers are asked how far they are some milliseconds apart: what may be nothing
-    else is no call, but what came through the router is."""
+    else is not a call, but what came through the router is."""
     rest = begun - asked
     return rest if not asked or rest > max(FEW_CALLS, asked * SHARE_UNSURE) else min(routed, max(rest, 0.0) + FEW_CALLS)
 

@@ -99,8 +99,8 @@ def parse_line(raw: bytes) -> tuple[dict[str, Any] | None, str]:
 
 
 def _parse_halves(raw: bytes) -> Any:
-    """A line with halves of characters, as Python writes bytes that are no text (`\\udc80`); they come as `?`. None
-    where it is no JSON for other reasons."""
+    """A line with halves of characters, as Python writes bytes that are not text (`\\udc80`); they come as `?`. None
+    where it is not JSON for other reasons."""
     try:
         text = json.dumps(json.loads(raw, parse_constant=_refuse), ensure_ascii=False)
         return orjson.loads(text.encode("utf-8", "replace"))

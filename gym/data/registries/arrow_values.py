@@ -113,7 +113,7 @@ class ArrowValues:
 
 
 def text_to_json(text: str) -> orjson.Fragment:
-    """JSON as it was written: integers of any size, nulls that are meant. A `ValueError` where it is no JSON."""
+    """JSON as it was written: integers of any size, nulls that are meant. A `ValueError` where it is not JSON."""
     body = repair_body(text.encode())
     orjson.loads(body)
     return orjson.Fragment(body.replace(b"\n", b" ").replace(b"\r", b" "))  # within JSON, only ever between its parts

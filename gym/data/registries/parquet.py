@@ -18,7 +18,7 @@ from gym.errors import InfraError, UserError
 from gym.programs import install_command
 
 _BATCH = 1000
-_FILE = b"ARROW1"  # how an arrow file begins that is no stream
+_FILE = b"ARROW1"  # how an arrow file begins that is not a stream
 _Table = AbstractContextManager[tuple[Any, Iterator[Any]]]  # its schema and its batches
 
 
@@ -49,7 +49,7 @@ def objects_of_texts(column: str, values: list[Any], name: str, before: int = 0)
             try:
                 found[number - before - 1] = text_to_json(value)
             except ValueError as error:
-                raise UserError(f"{name}: row {number}: {column} is a text that is no JSON: {error}", _HINT) from None
+                raise UserError(f"{name}: row {number}: {column} is a text that is not JSON: {error}", _HINT) from None
     return found
 
 

@@ -330,7 +330,7 @@ def _container(listed: dict[str, Any]) -> Container:
 
 
 def timestamp(text: str) -> float:
-    """RFC 3339 with nanoseconds, always UTC; the engine's zero time means none, and so does what is no time."""
+    """RFC 3339 with nanoseconds, always UTC; the engine's zero time means none, and so does what is not a time."""
     if not re.match(r"\d{4}-\d\d-\d\dT", text) or text.startswith("0001"):
         return 0.0
     # Not time.strptime: it imports a module when it is called, here in threads, and a Ctrl-C may leave imports locked.

@@ -249,7 +249,7 @@ def test_damaged_cases_are_said_once(entry: CatalogEntry) -> None:
     path.write_text(CASES + "{\n")
     report = check_server(entry, own_pytest, own_python)
     (said,) = report.problems
-    assert said.startswith(f"{path}:8: no JSON: ")
+    assert said.startswith(f"{path}:8: not JSON: ")
 
 
 def test_a_mark_at_the_beginning_of_a_file_is_not_damage(entry: CatalogEntry) -> None:

@@ -285,6 +285,6 @@ def test_only_a_regular_file_is_written(tmp_path: Path) -> None:
     """A pipe would wait for a reader, and a device has no end."""
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe", Path("/dev/full")):
-        with pytest.raises(UserError, match="is no regular file"):
+        with pytest.raises(UserError, match="is not a regular file"):
             opened(path)
     assert [one.name for one in tmp_path.iterdir()] == ["pipe"]

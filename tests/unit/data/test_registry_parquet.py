@@ -141,7 +141,7 @@ def test_text_of_params_is_taken_as_it_is(write_table: WriteTable) -> None:
 
 
 def test_text_that_is_not_json_is_named_with_its_row() -> None:
-    with pytest.raises(UserError, match=rf"train\.parquet: row 1002: {PARAMS} is a text that is no JSON"):
+    with pytest.raises(UserError, match=rf"train\.parquet: row 1002: {PARAMS} is a text that is not JSON"):
         objects_of_texts(PARAMS, ["{}", '{"input": "q"'], "train.parquet", before=1000)
     assert objects_of_texts("agent_ref", ["mcqa_agent", None], "train.parquet") == ["mcqa_agent", None]
 

@@ -31,7 +31,7 @@ def test_a_good_line_comes_back_parsed_with_its_bytes() -> None:
 @pytest.mark.parametrize(
     ("raw", "finding"),
     [
-        (b"{" + PARAMS + b',"a":"\\ud800 x"}', "half of a surrogate pair, as \\ud800 alone, is no character"),
+        (b"{" + PARAMS + b',"a":"\\ud800 x"}', "half of a surrogate pair, as \\ud800 alone, is not a character"),
         (b"{" + PARAMS + b',"a":NaN}', "NaN is not JSON: write null, or leave the field out"),
         (b"{" + PARAMS + b',"a":[-Infinity]}', "Infinity is not JSON"),
         (b"{" + PARAMS + b',"a":1e999}', "number is infinity"),

@@ -245,7 +245,7 @@ def test_a_row_that_is_not_there_is_named(tmp_path: Path, number: object) -> Non
 def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:
     path = written(tmp_path)
     path.write_text("{\n")
-    with pytest.raises(UserError, match=r"cases\.jsonl:1: no JSON"):
+    with pytest.raises(UserError, match=r"cases\.jsonl:1: not JSON"):
         load_cases(path)
 
 

@@ -143,7 +143,7 @@ async def test_a_field_that_is_not_json_is_named() -> None:
         reply = await caller.post("/verify", asked("set"))
     error = reply.body["error"]
     assert (reply.status, error["kind"], error["retryable"]) == (500, "resources", False)
-    assert error["message"] == "verify returned a field 'seen' that is no JSON: Type is not JSON serializable: set"
+    assert error["message"] == "verify returned a field 'seen' that is not JSON: Type is not JSON serializable: set"
 
 
 async def test_a_bug_in_a_verifier_names_its_line_and_is_not_a_reward() -> None:

@@ -346,7 +346,7 @@ async def test_a_stack_that_goes_down_ends_the_stream_and_nothing_is_scored_for_
             with pytest.raises(GymError):
                 await anext(groups)
     assert [one.complete for one in found[:3]] == [True] * 3
-    assert {reward for one in found for reward in one.rewards} == {1.0}  # a failure is none of 0
+    assert {reward for one in found for reward in one.rewards} == {1.0}  # a failure is not a reward of 0
     for one in found:
         assert one.complete or one.failures or one.cancelled
     keys = [rollout.key for one in found for rollout in (*one.rollouts, *one.failures)]

@@ -60,7 +60,7 @@ def test_what_contains_itself_is_not_json() -> None:
     with pytest.raises(TypeError, match="contains itself") as caught:
         cut_depth(circle)
     assert not is_too_deep(caught.value)
-    with pytest.raises(Exception, match="a field 'more' that is no JSON: it contains itself"):
+    with pytest.raises(Exception, match="a field 'more' that is not JSON: it contains itself"):
         make_writable(circle)
 
 

@@ -22,7 +22,7 @@ MESSAGE = {"role": "assistant", "content": "half an ans"}
     ],
 )
 def test_a_completion_that_failed_is_a_failure_of_the_model(failed: dict[str, Any]) -> None:
-    with pytest.raises(RolloutError, match="is no answer") as caught:
+    with pytest.raises(RolloutError, match="is not an answer") as caught:
         first_choice(failed)
     assert (caught.value.kind, caught.value.retryable) == ("model", True)
 

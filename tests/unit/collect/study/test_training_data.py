@@ -217,7 +217,7 @@ IMAGE = {"type": "function_call_output", "call_id": "c", "output": [{"type": "in
         ([{"type": "message", "role": "assistant", "content": "a"}, IMAGE], {}, "response.output[1].output[0]: "),
         ([{"type": "computer_call"}], {}, "response.output[0]: "),
         ([7], {}, "response.output[0] is not an object"),
-        ("a", {}, "response.output: is no list"),
+        ("a", {}, "response.output: is not a list"),
         ([], {"input": [IMAGE]}, "responses_create_params.input[0].output[0]: "),
         ([], {"tools": [{"type": "web_search"}]}, "responses_create_params.tools[0]: "),
     ],
