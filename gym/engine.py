@@ -113,7 +113,7 @@ def ask_compose_ahead() -> None:
 
 
 def _ask_ahead() -> None:
-    with suppress(GymError), _ASKING:  # an error is told to the one who needs the answer
+    with suppress(GymError), _ASKING:  # the one who needs the answer gets the error
         _compose_version()
 
 

@@ -62,14 +62,14 @@ def read_object(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def append_end(path: Path, text: bytes, most: int) -> None:
-    """A file that has grown to twice `most` loses its beginning."""
+def append_end(path: Path, text: bytes, max_bytes: int) -> None:
+    """A file that has grown to twice `max_bytes` loses its beginning."""
     with path.open("ab") as file:
         file.write(text)
         size = file.tell()
-    if size > 2 * most:
+    if size > 2 * max_bytes:
         with path.open("rb") as file:
-            file.seek(size - most)
+            file.seek(size - max_bytes)
             end = file.read().partition(b"\n")[2]
         short = path.with_name(f".{path.name}.short")
         short.write_bytes(end)

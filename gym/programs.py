@@ -61,10 +61,10 @@ class ProgramGroup:
         try:
             for process in running:
                 _signal_all_of(process, signal.SIGINT)
-            ends = time.monotonic() + END_SECONDS
+            deadline = time.monotonic() + END_SECONDS
             for process in running:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(max(0.0, ends - time.monotonic()))
+                    process.wait(max(0.0, deadline - time.monotonic()))
         finally:  # a second Ctrl-C too
             for process in running:
                 _signal_all_of(process, signal.SIGKILL)

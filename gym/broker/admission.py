@@ -79,7 +79,7 @@ class Admission:
     def status(self) -> dict[str, Any]:
         return {
             "limit": round(self._aimd.limit, 1),
-            "most": int(self._aimd.most),
+            "most": int(self._aimd.max_limit),
             "in_flight": self._in_flight,
             "waiting": self._waiting,
             "seconds": round(self._service, 4),

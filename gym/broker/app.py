@@ -33,7 +33,7 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._lifespan(receive, send)
         elif scope["type"] == "websocket":
             await terminal_routes.serve_terminal(self.broker, scope, receive, send)
         elif scope["path"] in ("/", "/healthz"):
@@ -65,7 +65,7 @@ class App:
         health = {"status": status, "name": "sandbox", "type": "sandbox", "provider": broker.provider.name}
         return json_answer(health, 200 if status == "ok" else 503)
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         try:
             await lifecycle.start(self.broker)

@@ -35,9 +35,9 @@ class Forecast:
         return max(later - earlier for earlier, later in pairwise(self._asked))
 
     def _busiest(self, seconds: float) -> int:
-        asked, first, most = tuple(self._asked), 0, 0
+        asked, first, busiest = tuple(self._asked), 0, 0
         for number, at in enumerate(asked):
             while at - asked[first] > seconds:
                 first += 1
-            most = max(most, number - first + 1)
-        return most
+            busiest = max(busiest, number - first + 1)
+        return busiest

@@ -128,9 +128,9 @@ class ChaosRun:
         return chosen
 
     def _more_to_come(self) -> bool:
-        most = self._setup.max_faults
-        if most is not None:
-            return len(self.report.faults) < most
+        max_faults = self._setup.max_faults
+        if max_faults is not None:
+            return len(self.report.faults) < max_faults
         return time.monotonic() - self._began < self._setup.minutes * 60
 
     def _disturb(self, output: Path, plan: Iterator[tuple[Fault, str]]) -> None:
@@ -191,8 +191,8 @@ def _endless(faults: list[Fault], chance: random.Random) -> Iterator[tuple[Fault
 
 
 def _wait_until_gone(find: Callable[[], set[str]], seconds: float) -> set[str]:
-    ends = time.monotonic() + seconds
-    while (found := find()) and time.monotonic() < ends:
+    deadline = time.monotonic() + seconds
+    while (found := find()) and time.monotonic() < deadline:
         time.sleep(0.5)
     return found
 

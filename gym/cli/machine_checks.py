@@ -144,9 +144,10 @@ def check_open_files(needed: int = MANY_FILES) -> MachineFinding:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard == resource.RLIM_INFINITY or hard >= needed:
         return MachineFinding("ok", "open files", "no limit" if hard == resource.RLIM_INFINITY else f"up to {hard:,}")
-    most = OpenFiles()
-    most.bound(hard, int)
-    found = f"up to {hard:,}: {most.most:,} rollouts at once through one replica of an agent on the local runtime"
+    files = OpenFiles()
+    files.bound(hard, int)
+    at_once = files.max_connections
+    found = f"up to {hard:,}: {at_once:,} rollouts at once through one replica of an agent on the local runtime"
     return MachineFinding("warn", "open files", found, f"for 10,000: ulimit -Hn {needed}, as root, before gym up")
 
 

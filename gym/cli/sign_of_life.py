@@ -91,8 +91,8 @@ class SignOfLife:
             words, since = self._words[-1]
             terminal = sys.stderr.isatty()
             # What a command says of itself is worth showing at once.
-            patience = 2 * FRAME_SECONDS if terminal and len(self._words) > 1 else self._seconds[terminal]
-            if time.monotonic() - self._said < patience:
+            max_silence = 2 * FRAME_SECONDS if terminal and len(self._words) > 1 else self._seconds[terminal]
+            if time.monotonic() - self._said < max_silence:
                 return
             line = f"{words()} ({time.monotonic() - since:.0f} s)"
             if terminal:

@@ -65,12 +65,12 @@ class Attempts:
     run_id: str = field(default_factory=lambda: secrets.token_hex(4))
     _stopped: asyncio.Event = field(default_factory=asyncio.Event)
     _timeout: Header = field(init=False)
-    _patience: float = field(init=False)  # seconds until the connection is given up
+    _connection_timeout: float = field(init=False)  # a little later than the deadline that the server is sent
 
     def __post_init__(self) -> None:
         seconds = self.options.timeout
         self._timeout = (HEADER_TIMEOUT.encode(), b"%.3f" % seconds)
-        self._patience = seconds + min(seconds, _GRACE_SECONDS)
+        self._connection_timeout = seconds + min(seconds, _GRACE_SECONDS)
 
     def open(self, on_pause: Callable[[str, str], None]) -> None:
         """`on_pause` gets the agent and the reason; the reason is empty when the agent goes on."""
@@ -204,7 +204,9 @@ class Attempts:
         deadline = 0.0
         try:
             while True:
-                request = self.http.request("POST", replica.run_url, body=body, headers=headers, timeout=self._patience)
+                request = self.http.request(
+                    "POST", replica.run_url, body=body, headers=headers, timeout=self._connection_timeout
+                )
                 reply = await (replica.wait_for(request) if replica.id else request)
                 if not has_no_route(reply.status, reply.body):
                     if replica.id and _is_routers_own(reply):

@@ -56,7 +56,7 @@ async def collect_rollouts(options: CollectOptions, on_event: OnEvent, stop: Sto
         await targets.connect()
         targets.check_agent(options.agent)
         agents = [options.agent] if options.agent else targets.agents
-        for warning in await find_tight_agents(agents, options.concurrency, targets.most_at_once):
+        for warning in await find_tight_agents(agents, options.concurrency, targets.max_at_once):
             on_event(Notice(warning))
         settings = await read_settings(targets)
         tracer = start_tracing(read_telemetry(settings.telemetry, os.environ), COLLECTOR)

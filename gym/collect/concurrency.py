@@ -56,8 +56,8 @@ async def find_tight_agents(
         return []
     found = {agent: await ask(agent) for agent in sorted(agents)}
     return [
-        f"{agent} has open files for {most} rollouts at once, {concurrency} are asked for: more are refused. Raise the "
-        f"hard limit where it runs (ulimit -Hn), add replicas (gym scale {agent}=N), or use --concurrency {most}"
-        for agent, most in found.items()
-        if 0 < most < concurrency
+        f"{agent} has open files for {limit} rollouts at once, {concurrency} are asked for: more are refused. Raise "
+        f"the hard limit where it runs (ulimit -Hn), add replicas (gym scale {agent}=N), or use --concurrency {limit}"
+        for agent, limit in found.items()
+        if 0 < limit < concurrency
     ]

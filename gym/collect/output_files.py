@@ -17,7 +17,7 @@ import orjson
 from gym.collect.keys import DoneKeys, parse_key
 from gym.collect.result_file import damaged_line, refuse_byte_order_mark, result_file
 from gym.collect.run_replies import STAMP
-from gym.collect.sidecar import OutputPaths, StackOfRun, begins_anew, check_sidecar
+from gym.collect.sidecar import OutputPaths, StackOfRun, check_sidecar, has_only_failures_of_another_run
 from gym.errors import InfraError, UserError
 
 _FIELD = b'"' + STAMP.encode() + b'":'
@@ -65,7 +65,7 @@ def _open(
     rollouts = _lock(paths)
     failures = -1
     try:
-        starts_over = fresh or begins_anew(paths, identity, os.fstat(rollouts).st_size)
+        starts_over = fresh or has_only_failures_of_another_run(paths, identity, os.fstat(rollouts).st_size)
         if starts_over and (moved := _move_aside(paths)):
             notices.append(f"the old files are now {', '.join(one.name for one in moved)}")
             if not paths.rollouts.exists():

@@ -72,8 +72,8 @@ def note_queue(paths: OutputPaths, queue: Mapping[str, str]) -> None:
     write_result(paths.run, orjson.dumps(now, option=orjson.OPT_INDENT_2))
 
 
-def begins_anew(paths: OutputPaths, identity: Mapping[str, Any], size: int) -> bool:
-    """Failures alone bind no options: those of another run make room, rollouts would not."""
+def has_only_failures_of_another_run(paths: OutputPaths, identity: Mapping[str, Any], size: int) -> bool:
+    """Then the run starts over: failures alone bind no options, as rollouts would."""
     if size or not (paths.failures.exists() and paths.failures.stat().st_size):
         return False
     try:

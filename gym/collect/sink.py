@@ -66,7 +66,7 @@ class Sink:
         return not self._room.is_set()
 
     def put(self, line: Body) -> int:
-        """The number of the line, from 1. Where it is full then, whoever has more waits: `wait_for_room`."""
+        """The number of the line, from 1. Where it is full then, a caller that has more waits: `wait_for_room`."""
         with self._guard:
             self._lines.append(line)
             self._put = number = self._put + 1

@@ -164,7 +164,7 @@ class Targets:
                     return problem
         return ""
 
-    async def most_at_once(self, agent: str) -> int:
+    async def max_at_once(self, agent: str) -> int:
         """How many rollouts its replicas can hold open files for, as one of them says; 0 where none says."""
         instance = self._document.instances.get(agent)
         replica = self.pick(agent)
@@ -173,10 +173,10 @@ class Targets:
         try:
             url = replica.url + "/healthz"
             reply = await self._http.request("GET", url, headers=replica.headers, timeout=_ASK_SECONDS)
-            most = orjson.loads(reply.body)["work"]["most_at_once"]
+            at_once = orjson.loads(reply.body)["work"]["most_at_once"]
         except (OSError, TimeoutError, ValueError, KeyError, TypeError):
             return 0
-        return most * len(instance.replicas) if isinstance(most, int) else 0
+        return at_once * len(instance.replicas) if isinstance(at_once, int) else 0
 
     async def _refresh_held(self) -> None:
         """From the console, which asks every server now and then; an older one has no such route."""

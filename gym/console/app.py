@@ -165,11 +165,11 @@ class Console:
 
     async def servers(self, request: Request) -> Response:
         """Every replica: its address, its health, and how to call it."""
-        return await self._live(request, views.servers_view)
+        return await self._reply_with_probes(request, views.servers_view)
 
     async def server_instances(self, request: Request) -> Response:
         """The instances as NeMo Gym's head server lists them."""
-        return await self._live(request, partial(views.server_instances_view, now=time.time()))
+        return await self._reply_with_probes(request, partial(views.server_instances_view, now=time.time()))
 
     async def discovery(self, request: Request) -> Response:
         """Which instances there are and where each replica listens, for servers and collectors."""
@@ -307,7 +307,7 @@ class Console:
     async def nowhere(self, request: Request) -> Response:
         return _json({"error": f"nothing at {request.url.path[:200]}", "try": PAGES}, status=404)
 
-    async def _live(self, request: Request, view: Callable[..., Any]) -> Response:
+    async def _reply_with_probes(self, request: Request, view: Callable[..., Any]) -> Response:
         found, config = await self._deps.sources.discovery(), self._deps.sources.config()
         probes = await self._deps.prober.probe(found, config.servers)
         return _json(view(found, config, probes, find_origin(request.headers, found.router)))

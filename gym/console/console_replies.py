@@ -24,12 +24,12 @@ def asks_for_token() -> Response:
     return refusal
 
 
-async def read_small(request: Request, most: int) -> bytes:
+async def read_small(request: Request, max_bytes: int) -> bytes:
     body = b""
     async for chunk in request.stream():
         body += chunk
-        if len(body) > most:
-            raise UserError(f"the body is larger than {most} bytes")
+        if len(body) > max_bytes:
+            raise UserError(f"the body is larger than {max_bytes} bytes")
     return body
 
 

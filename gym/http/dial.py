@@ -84,12 +84,12 @@ class DialGate:
         self._deadlines = Deadlines(self._waiting.keys())
         self.opened = float("-inf")  # when the last one was, by the loop's time
 
-    async def enter(self, seconds: float, ends: float) -> None:
-        """`TimeoutError` after so many seconds in which the peer took no connection, and when `ends` has come."""
+    async def enter(self, seconds: float, deadline: float) -> None:
+        """`TimeoutError` after so many seconds in which the peer took no connection, and when `deadline` has come."""
         if self._under_way < DIALS_AT_ONCE:
             self._under_way += 1
             return
-        dial = WaitingDial(self, seconds, ends)
+        dial = WaitingDial(self, seconds, deadline)
         self._waiting[dial] = None
         if dial.due < self._deadlines.next:
             self._deadlines.ring_at(dial.due)
@@ -116,13 +116,13 @@ class DialGate:
 class WaitingDial:
     """One that waits until fewer are under way."""
 
-    def __init__(self, gate: DialGate, seconds: float, ends: float) -> None:
+    def __init__(self, gate: DialGate, seconds: float, deadline: float) -> None:
         loop = asyncio.get_running_loop()
         self._gate = gate
         self._seconds = seconds
-        self._ends = ends
+        self._deadline = deadline
         self._began = loop.time()
-        self.due = min(self._began + seconds, ends)
+        self.due = min(self._began + seconds, deadline)
         self.turn: asyncio.Future[None] = loop.create_future()
 
     @property
@@ -135,11 +135,11 @@ class WaitingDial:
 
     def expire(self) -> None:
         """Goes on waiting where the peer has taken a connection meanwhile."""
-        if self._gate.opened < self._began or self.due >= self._ends:
+        if self._gate.opened < self._began or self.due >= self._deadline:
             self.turn.set_exception(TimeoutError())
         else:
             self._began = self.due
-            self.due = min(self._began + self._seconds, self._ends)
+            self.due = min(self._began + self._seconds, self._deadline)
 
 
 @lru_cache(maxsize=4096)

@@ -40,7 +40,7 @@ class OpenFiles:
         self._count_callers = count_callers
 
     @property
-    def most(self) -> int:
+    def max_connections(self) -> int:
         """Connections that this process may open while as many callers are connected; 0: no bound."""
         return self._limit // 2
 
@@ -81,11 +81,11 @@ class OpenFiles:
                 waiter.set_result(None)
                 return
 
-    async def wait(self, *, again: bool = False) -> None:
-        """Until something may have come free. `again`: as the first of all, for what came free was gone."""
+    async def wait(self, *, retry: bool = False) -> None:
+        """Until something may have come free. `retry`: as the first of all, for what came free was gone."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiting[waiter] = None
-        if again:
+        if retry:
             self._waiting.move_to_end(waiter, last=False)
         if not self._woken:
             self._drop_idle()

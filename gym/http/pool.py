@@ -147,27 +147,27 @@ class HttpClient:
     async def _open_or_wait(self, address: Endpoint, timeout: float | None) -> Connection:
         """A new connection; while this process may open no other one, the first that comes back."""
         now = asyncio.get_running_loop().time
-        ends = None if timeout is None else now() + timeout
+        deadline = None if timeout is None else now() + timeout
         if self._files.is_awaited or not self._files.take():
             try:
-                async with asyncio.timeout_at(ends):
+                async with asyncio.timeout_at(deadline):
                     if (connection := await self._wait_for_place(address)) is not None:
                         return connection
             except TimeoutError:
                 where = self._dial.name(address)
                 raise NotSent(f"no connection to {where}: no other file could be opened in time") from None
         try:
-            return await self._connect(address, math.inf if ends is None else ends)
+            return await self._connect(address, math.inf if deadline is None else deadline)
         except BaseException:
             self._files.give()
             raise
 
     async def _wait_for_place(self, address: Endpoint) -> Connection | None:
-        """A connection that is there again, or None: a new one may be opened."""
-        again = False
+        """A connection that came back, or None: a new one may be opened."""
+        retry = False
         while True:
-            await self._files.wait(again=again)
-            again = True
+            await self._files.wait(retry=retry)
+            retry = True
             connection = self._take(address, asyncio.get_running_loop().time())
             if connection is not None or self._files.take():
                 return connection
@@ -182,15 +182,15 @@ class HttpClient:
             connection.abort()
         return None
 
-    async def _connect(self, address: Endpoint, ends: float) -> Connection:
+    async def _connect(self, address: Endpoint, deadline: float) -> Connection:
         now = asyncio.get_running_loop().time
-        limit = min(self._connect_seconds, max(ends - now(), 0.0))
+        limit = min(self._connect_seconds, max(deadline - now(), 0.0))
         gate = self._dial_gates.get(address.peer) or self._dial_gates.setdefault(address.peer, DialGate())
         transport = None
         try:
-            await gate.enter(limit, ends)
+            await gate.enter(limit, deadline)
             try:
-                async with asyncio.timeout_at(min(now() + limit, ends)):
+                async with asyncio.timeout_at(min(now() + limit, deadline)):
                     transport, connection = await self._dial.open(
                         lambda: Connection(self._max_body, address.peer), address
                     )

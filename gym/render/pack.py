@@ -80,12 +80,12 @@ def series(version: str) -> tuple[str, ...]:
 
 
 def _parse(reference: str, text: str) -> PackManifest:
-    again = "Ask who packed it to do so again, or use another one."
+    hint = "Ask who packed it to do so again, or use another one."
     try:
         manifest = PackManifest.model_validate_json(text)
     except ValidationError as error:
         why = f"{'.'.join(map(str, error.errors()[0]['loc']))}: {error.errors()[0]['msg']}"
-        raise UserError(f"{reference}: its label `{labels.PACK}` cannot be read: {why}", again) from None
+        raise UserError(f"{reference}: its label `{labels.PACK}` cannot be read: {why}", hint) from None
     if manifest.version != FORMAT:
         raise UserError(
             f"{reference} has format {manifest.version} of packed environments; this gym reads {FORMAT}.",
@@ -93,5 +93,5 @@ def _parse(reference: str, text: str) -> PackManifest:
         )
     for path in (manifest.server, manifest.config, *manifest.along):
         if not PLACE.fullmatch(path) or ".." in path.split("/"):
-            raise UserError(f"{reference}: its label `{labels.PACK}` names {path!r}, which is not such a place.", again)
+            raise UserError(f"{reference}: its label `{labels.PACK}` names {path!r}, which is not such a place.", hint)
     return manifest

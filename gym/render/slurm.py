@@ -35,10 +35,10 @@ trap 'drain "it was cancelled"' TERM
 step=$!
 wait "$step"; code=$?
 while kill -0 "$step" 2>/dev/null; do wait "$step"; code=$?; done
-{again}exit "$code"
+{requeue}exit "$code"
 """
 # An agent that a signal ended was lost with its node, or was killed: what it had is restarted.
-_AGAIN: Final = """\
+_REQUEUE: Final = """\
 if [ "$code" -gt 128 ] && [ ! -e "$home/slurm/drained" ] && [ "${SLURM_RESTART_COUNT:-0}" -lt 10 ]; then
   scontrol requeue "$SLURM_JOB_ID" && sleep infinity
 fi
@@ -61,7 +61,7 @@ def stack_script(stack: str, settings: SlurmSettings, asked: NodeRequest, python
     return (
         _HEAD.format(stack=stack)
         + lines
-        + _BODY.format(home=shlex.quote(home), step=f'{step} "$home"', again=_AGAIN if settings.requeue else "")
+        + _BODY.format(home=shlex.quote(home), step=f'{step} "$home"', requeue=_REQUEUE if settings.requeue else "")
     )
 
 

@@ -84,7 +84,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def end_processes(identities: Iterable[Identity], grace: float) -> None:
-    """SIGTERM, at most `grace` seconds of patience, SIGKILL; returns when none of them lives."""
+    """SIGTERM, SIGKILL after `grace` seconds; returns when none of them lives."""
     remaining = [one for one in identities if _signal(one, signal.SIGTERM)]
     deadline = time.monotonic() + grace
     while remaining and time.monotonic() < deadline:

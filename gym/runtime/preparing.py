@@ -45,5 +45,5 @@ def reload_changed(
     digest."""
     kept = {one.service for one in runtime.changes(home, prepared) if one.action == "keep"}
     status = runtime.up(home, prepared, on_status, timeout=timeout)
-    again = tuple(name for name in names if name in kept)
-    return runtime.restart(home, again, on_status, timeout=timeout) if again else status
+    unchanged = tuple(name for name in names if name in kept)
+    return runtime.restart(home, unchanged, on_status, timeout=timeout) if unchanged else status

@@ -50,7 +50,7 @@ def at_work() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def nobody_at_work() -> Iterator[bool]:
+def no_other_command() -> Iterator[bool]:
     """True while no other command of this user changes a stack; those that begin meanwhile wait."""
     with _work_lock() as lock:
         try:

@@ -42,9 +42,11 @@ class _Trial:
 class Aimd:
     """`start` gives each call its number; `observe` takes its end and gives the limit from there on."""
 
-    def __init__(self, most: float = math.inf, *, least: float = 1.0, proof: int = PROOF, period: int = PERIOD) -> None:
-        self.limit = self.most = most
-        self.least = min(least, most)
+    def __init__(
+        self, max_limit: float = math.inf, *, least: float = 1.0, proof: int = PROOF, period: int = PERIOD
+    ) -> None:
+        self.limit = self.max_limit = max_limit
+        self.least = min(least, max_limit)
         self.cuts = 0
         self.dry = 0  # refusals since the last success
         self._proof, self._period, self._window = proof, period, period * 2 // 3
@@ -52,7 +54,7 @@ class Aimd:
         self._since = 1  # calls before this one say nothing of the limit as it is
         self._refused: deque[int] = deque()
         self._peak = 0  # of calls under way since then
-        self._knee = most  # where the limit was when it was cut
+        self._knee = max_limit  # where the limit was when it was cut
         self._grown = 0  # successes since then
         self._trial: _Trial | None = None
         self._noise, self._noise_until = 0.0, 0  # the share of refusals that fewer calls did not fix
@@ -81,7 +83,7 @@ class Aimd:
         self.dry = 0
         if self._trial is not None:
             self._judge(self._trial)
-        elif self.limit < self.most and in_flight * 2 >= self.limit:  # room that is not used tells nothing
+        elif self.limit < self.max_limit and in_flight * 2 >= self.limit:  # room that is not used tells nothing
             self._grow()
 
     def _grow(self) -> None:
@@ -92,7 +94,7 @@ class Aimd:
         beyond = self._grown - self._period
         way = 1 + beyond / (self._period if beyond < 0 else self._period * SLOWER)
         curve = self._knee * (1 + (1 - CUT) * (way - 1) ** 3)
-        self.limit = min(max(self.limit, min(self.limit + 1, curve)), self.most)
+        self.limit = min(max(self.limit, min(self.limit + 1, curve)), self.max_limit)
 
     def _refuse(self, number: int) -> None:
         self.dry += 1
@@ -155,9 +157,9 @@ class Aimd:
             self._settle(refused / calls)
             self._noise = (trial.refused + refused) / (trial.calls + calls)
             if self._shown < TRUSTED:  # no limit was found there: look higher
-                self.limit = self._knee = min(trial.limit / CUT, self.most)
+                self.limit = self._knee = min(trial.limit / CUT, self.max_limit)
             else:  # a rate that was used up refuses in bursts, which look like noise now and then
-                self.limit = self._knee = min(trial.limit, self.most)
+                self.limit = self._knee = min(trial.limit, self.max_limit)
             self._shown = 0
             self._grown, self._real_until = self._period, 0
         elif is_over or (odds <= -SURE and calls * 2 >= self._window):

@@ -55,9 +55,9 @@ class Call:
     failure_headers: tuple[tuple[bytes, bytes], ...] = ()  # headers that go with a failure too
     dialect: Callable[[RolloutError], Any] | None = None  # of a failure's body, where it is not the contract's
 
-    def seconds_left(self, most: float) -> float:
-        """Until the caller stops waiting, or `most`."""
-        return most if self.timeout is None else min(most, self.began + self.timeout - time.monotonic())
+    def seconds_left(self, max_seconds: float) -> float:
+        """Until the caller stops waiting, or `max_seconds`."""
+        return max_seconds if self.timeout is None else min(max_seconds, self.began + self.timeout - time.monotonic())
 
     def read(self, parse: Callable[[bytes], T]) -> T:
         """The body, parsed. One with broken text cannot be: it is repaired then. For routes that are `raw`."""
@@ -215,7 +215,7 @@ class CallerWatch:
         self.gone = False
         self.expired = False
         self._task: asyncio.Task[Any] | None = None
-        self._ends: float | None = None
+        self._deadline: float | None = None
         self._cancels = 0  # of the task, not taken back
         self._timer: asyncio.TimerHandle | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -225,7 +225,7 @@ class CallerWatch:
         self._task = asyncio.current_task()
         loop = asyncio.get_running_loop()
         now = loop.time()
-        self._ends = None if seconds is None else now + seconds
+        self._deadline = None if seconds is None else now + seconds
         if seconds is not None and seconds <= WATCH_AFTER_SECONDS:
             self._timer = loop.call_at(now + seconds, self._expire)
         else:
@@ -249,7 +249,7 @@ class CallerWatch:
     def _look(self, receive: Receive) -> None:
         loop = asyncio.get_running_loop()
         self._watcher = loop.create_task(self._wait(receive))
-        self._timer = None if self._ends is None else loop.call_at(self._ends, self._expire)
+        self._timer = None if self._deadline is None else loop.call_at(self._deadline, self._expire)
 
     async def _wait(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":

@@ -162,7 +162,7 @@ class ServerApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._lifespan(receive, send)
             return
         hot = self._hot or await self._start_once()
         if self._peer_token and is_stranger(scope, self._peer_token):
@@ -243,7 +243,7 @@ class ServerApp:
             log.error("the server could not start", exc_info=error)
         return self.failure is None
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         if not await self.starts():
             await send({"type": "lifespan.startup.failed", "message": ""})

@@ -66,12 +66,12 @@ def failure_of_others(server: str, message: str) -> RolloutError:
 
 def _answer(connection: socket.socket, failure: RolloutError) -> None:
     """What the caller still sends is read: a socket closed with unread bytes would take the reply back."""
-    ends = time.monotonic() + RECEIVE_TIMEOUT_SECONDS
+    deadline = time.monotonic() + RECEIVE_TIMEOUT_SECONDS
     with suppress(OSError):
         connection.settimeout(RECEIVE_TIMEOUT_SECONDS)
         connection.sendall(reply_of(failure))
         connection.shutdown(socket.SHUT_WR)
-        while connection.recv(PIECE) and time.monotonic() < ends:
+        while connection.recv(PIECE) and time.monotonic() < deadline:
             pass
 
 

@@ -35,7 +35,7 @@ class CallCounts:
         """Sums since the process began; who wants a rate looks twice."""
         took = {"edges": EDGES, "buckets": self.buckets}
         usage = {name: value / self.instances for name, value in read_usage().items()}
-        at_once = {"most_at_once": OPEN_FILES.most} if OPEN_FILES.most else {}
+        at_once = {"most_at_once": OPEN_FILES.max_connections} if OPEN_FILES.max_connections else {}
         calls = {"in_flight": in_flight, **at_once, "began": self.began, "failed": self.failed}
         return {**calls, **took, "asked": dict(asked), **usage}
 

@@ -39,7 +39,7 @@ class Carried(NamedTuple):
 
 
 class Carrier:
-    """Of one provider; `TimeoutError` when there is no reply at `ends`, a time of the loop.
+    """Of one provider; `TimeoutError` when there is no reply at `deadline`, a time of the loop.
 
     `shared`: an aiohttp session that others use too, and close; everything goes over it then.
     """
@@ -50,16 +50,16 @@ class Carrier:
         self._session: aiohttp.ClientSession | None = None
 
     async def post(
-        self, url: str, data: bytes, headers: Mapping[str, str], *, proxy: str | None, ends: float
+        self, url: str, data: bytes, headers: Mapping[str, str], *, proxy: str | None, deadline: float
     ) -> Carried:
         if self._sends_itself(url, proxy):
-            return await self._send("POST", url, data, headers, ends)
+            return await self._send("POST", url, data, headers, deadline)
         client = import_aiohttp()
         if TRACING.tracer is not None:  # our own client adds it by itself
             headers = {**headers, **{name.decode(): value.decode() for name, value in TRACING.tracer.outgoing()}}
         call = self._open().post(url, data=data, headers=headers, proxy=proxy, allow_redirects=False)
         try:
-            async with asyncio.timeout_at(ends), call as reply:
+            async with asyncio.timeout_at(deadline), call as reply:
                 return Carried(reply.status, await _read(reply), reply.headers)
         except (client.ClientConnectorError, client.ConnectionTimeoutError) as error:
             raise Unreachable(_words(error)) from error
@@ -70,12 +70,12 @@ class Carrier:
 
     async def is_there(self, url: str, headers: Mapping[str, str], *, proxy: str | None) -> bool:
         """Any answer is one."""
-        ends = asyncio.get_running_loop().time() + CONNECT_SECONDS
+        deadline = asyncio.get_running_loop().time() + CONNECT_SECONDS
         try:
             if self._sends_itself(url, proxy):
-                await self._send("GET", url, b"", headers, ends)
+                await self._send("GET", url, b"", headers, deadline)
                 return True
-            async with asyncio.timeout_at(ends), self._open().get(url, headers=headers, proxy=proxy):
+            async with asyncio.timeout_at(deadline), self._open().get(url, headers=headers, proxy=proxy):
                 return True
         except (Unreachable, Broken, OSError):  # TimeoutError is one
             return False
@@ -89,10 +89,10 @@ class Carrier:
             await self._plain.aclose()
         self._session = self._plain = None
 
-    async def _send(self, method: str, url: str, data: bytes, headers: Mapping[str, str], ends: float) -> Carried:
+    async def _send(self, method: str, url: str, data: bytes, headers: Mapping[str, str], deadline: float) -> Carried:
         if self._plain is None:
             self._plain = HttpClient(asks_health=False, idle_seconds=IDLE_SECONDS, connect_seconds=CONNECT_SECONDS)
-        left = ends - asyncio.get_running_loop().time()
+        left = deadline - asyncio.get_running_loop().time()
         pairs = [(name.encode(), value.encode()) for name, value in headers.items() if name != "content-type"]
         try:
             reply = await self._plain.request(method, url, body=data, headers=pairs, timeout=max(left, 0.001))
@@ -120,7 +120,7 @@ def open_session(**connector: Any) -> aiohttp.ClientSession:
     client = import_aiohttp()
     session: aiohttp.ClientSession = client.ClientSession(
         connector=client.TCPConnector(
-            limit=OPEN_FILES.most, keepalive_timeout=IDLE_SECONDS, **_live_sockets(client), **connector
+            limit=OPEN_FILES.max_connections, keepalive_timeout=IDLE_SECONDS, **_live_sockets(client), **connector
         ),
         timeout=client.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
         cookie_jar=client.DummyCookieJar(),

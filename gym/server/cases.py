@@ -194,9 +194,9 @@ class Bench:
     async def run(self, case: Case) -> CaseOutcome:
         reply = await self.ask(case)
         if case.kind == "determinism" and isinstance(reply, Answered):
-            again = await self.ask(case)
-            if isinstance(again, Answered) and _reward(again) != _reward(reply):
-                reply = f"{_reward(reply)}, then {_reward(again)}"
+            second = await self.ask(case)
+            if isinstance(second, Answered) and _reward(second) != _reward(reply):
+                reply = f"{_reward(reply)}, then {_reward(second)}"
         return _outcome(case, reply)
 
     async def ask(

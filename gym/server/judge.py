@@ -156,8 +156,8 @@ class Judge:
         self._untrusted = untrusted
         self._config = config
         self.instance = config.judge_model_server.name
-        most = config.judge_endpoint_max_concurrency
-        self._places = asyncio.Semaphore(most) if most else None
+        max_concurrent = config.judge_endpoint_max_concurrency
+        self._places = asyncio.Semaphore(max_concurrent) if max_concurrent else None
         _check_policy(config)
 
     async def ask(self, prompt: str, *, system: str | None = None) -> JudgeReply:
@@ -222,8 +222,8 @@ class Judge:
             return Comparison(first, None, [evaluation])
         other = dict(zip(swap, reversed(swap), strict=True))
         exchanged = {name: values[other.get(name, name)] for name in values}
-        second, again = await is_equal(exchanged, [other.get(name, name) for name in untrusted])
-        return Comparison(first, second, [evaluation, again])
+        second, swapped = await is_equal(exchanged, [other.get(name, name) for name in untrusted])
+        return Comparison(first, second, [evaluation, swapped])
 
     async def _answer(self, params: dict[str, Any]) -> dict[str, Any]:
         async with self._server.outgoing(model_server=self.instance, seconds=self._config.judge_seconds) as rollout:
@@ -239,10 +239,10 @@ class Judge:
     def _failed(self, error: RolloutError, tries: int) -> RolloutError:
         if error.kind == "cancelled":
             return error
-        again = f" ({_times(tries)})" if tries > 1 else ""
+        tried = f" ({_times(tries)})" if tries > 1 else ""
         return RolloutError(
             "timeout" if error.kind == "timeout" else "judge",
-            f"the judge {self.instance} did not answer{again}: {error.message}",
+            f"the judge {self.instance} did not answer{tried}: {error.message}",
             server=error.server or self.instance,
             retryable=error.retryable,
         )

@@ -35,8 +35,8 @@ class Closed(Exception):  # noqa: N818 (an answer: not now)
 class Limiter:
     """Of one provider and one event loop. `enter`, then exactly one of `succeed`, `throttle` and `leave`."""
 
-    def __init__(self, most: int | None = None) -> None:
-        self._aimd = Aimd(float(most) if most else math.inf)
+    def __init__(self, max_concurrent: int | None = None) -> None:
+        self._aimd = Aimd(float(max_concurrent) if max_concurrent else math.inf)
         self._in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._opened: float | None = None  # when more calls came than that
@@ -65,14 +65,14 @@ class Limiter:
             "lately_seconds": LATELY_SECONDS,
         }
 
-    async def enter(self, ends: float) -> int:
-        """Waits for a place; the number of the call. `Closed` when there is none before `ends`."""
+    async def enter(self, deadline: float) -> int:
+        """Waits for a place; the number of the call. `Closed` when there is none before `deadline`."""
         loop = asyncio.get_running_loop()
         if self._waiting or not self._has_place():
             if self._opened is None:
                 self._opened = loop.time()
                 self._open(loop)
-            await self._wait(loop, ends)
+            await self._wait(loop, deadline)
         else:
             self._in_flight += 1
         return self._aimd.start()
@@ -136,13 +136,13 @@ class Limiter:
         room = self._opening if limit is None else min(limit, self._opening)
         return not self._closed_until and self._in_flight < room
 
-    async def _wait(self, loop: asyncio.AbstractEventLoop, ends: float) -> None:
-        if self._closed_until >= ends:
+    async def _wait(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
+        if self._closed_until >= deadline:
             raise Closed(self._closed_until - loop.time())
         place = loop.create_future()
         self._waiting.append(place)
         try:
-            async with asyncio.timeout_at(ends):
+            async with asyncio.timeout_at(deadline):
                 await place
         except BaseException as error:
             if place.done() and not place.cancelled():

@@ -204,11 +204,11 @@ class Model(Server):
         if self.sets_cookie and not key:
             key = secrets.token_hex(16)
             headers = ((b"set-cookie", f"{self._cookie}={key}; Path=/; HttpOnly; SameSite=lax".encode()),)
-        ends = None if call.timeout is None else asyncio.get_running_loop().time() + call.timeout
+        deadline = None if call.timeout is None else asyncio.get_running_loop().time() + call.timeout
         policy = self._policy_of(call)
         if policy is not None:
             headers = (*headers, (HEADER_POLICY.encode(), b"used"))
-        caller.set(CallContext(key, ends, policy))
+        caller.set(CallContext(key, deadline, policy))
         reply = await method(body)
         if isinstance(reply, dict) and (reply.get("error") or reply.get("status") in UNFINISHED):
             said = f"{reply.get('status', 'an error')}: {str(reply.get('error'))[:300]}"

@@ -76,7 +76,7 @@ class RolloutClient:
         self._http = http
         self._peers = peers
         self._clock = time.monotonic
-        self._ends = time.monotonic() + seconds
+        self._deadline = time.monotonic() + seconds
         self._replicas: dict[str, Replica] = {}
         self._cookies: dict[str, dict[str, str]] = {resources_server: dict(cookies)} if cookies else {}
 
@@ -91,7 +91,7 @@ class RolloutClient:
 
     @property
     def seconds_left(self) -> float:
-        return self._ends - self._clock()
+        return self._deadline - self._clock()
 
     @property
     def cookies(self) -> dict[str, str]:

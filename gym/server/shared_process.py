@@ -53,13 +53,13 @@ class SharedApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._lifespan(receive, send)
             return
         name, app = self._by_port[scope["server"][1]]
         SERVED.set(name)  # the task is this request's
         await app(scope, receive, send)
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         begun: list[Hosted] = []
         for one in self._hosted:

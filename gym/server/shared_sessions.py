@@ -60,14 +60,14 @@ class SharedSessions:
 
     async def begin(self) -> bytes:
         """Waits for a Redis that starts as well. Returns the key that signs the sessions of all replicas."""
-        ends = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + START_SECONDS
         while True:
             try:
                 with reaching(self._url):
                     await self._redis.set(f"gym:{{{self._instance}}}:key", secrets.token_bytes(32), nx=True)
                     return bytes(await self._redis.get(f"gym:{{{self._instance}}}:key"))
             except RedisGone:
-                if time.monotonic() > ends:
+                if time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(0.2)
 

@@ -46,7 +46,7 @@ class CallContext(NamedTuple):
     """Whose call is being answered: what keeps its calls together, and the loop time of its deadline."""
 
     key: str = ""
-    ends: float | None = None
+    deadline: float | None = None
     policy: PolicyEndpoint | None = None  # where its rollout wants it answered
 
 
@@ -157,13 +157,13 @@ class Upstream:
     async def _post_timed(self, path: str, body: Mapping[str, Any], root: bool) -> dict[str, Any]:
         who, loop = caller.get(), asyncio.get_running_loop()
         self.used = loop.time()
-        ends = self.used + self._timeout
-        ends = ends if who.ends is None else min(ends, who.ends)
+        deadline = self.used + self._timeout
+        deadline = deadline if who.deadline is None else min(deadline, who.deadline)
         if who.policy is not None and who.policy.model:
             body = {**body, "model": who.policy.model}
         self.in_flight += 1
         try:
-            reply = await self._post(path, write_json(body), who.key, ends, root)
+            reply = await self._post(path, write_json(body), who.key, deadline, root)
         except RolloutError as error:
             self.last_error = error.message
             raise
@@ -187,13 +187,13 @@ class Upstream:
         await self._endpoints.aclose()
         await self._carrier.aclose()
 
-    async def _post(self, path: str, data: bytes, key: str, ends: float, root: bool) -> dict[str, Any]:
+    async def _post(self, path: str, data: bytes, key: str, deadline: float, root: bool) -> dict[str, Any]:
         wait, asked, counted = FIRST_WAIT, 0, 0
         tried: list[str] = []
         while True:
             url, others = self._pick(key, tried)
             asked += 1
-            outcome, patient = await self._try_in_turn(url, path, data, ends, root)
+            outcome, throttled = await self._try_in_turn(url, path, data, deadline, root)
             if outcome.failure is None:
                 self._endpoints.bind(key, url)
                 return outcome.reply
@@ -201,16 +201,16 @@ class Upstream:
                 self._endpoints.lose(url)
                 if others and asked < len(self._endpoints.urls):
                     continue
-            counted += not patient
-            rest = outcome.rest(asked - counted - 1) if patient else max(outcome.wait or 0.0, _jitter(wait))
-            left = ends - asyncio.get_running_loop().time()
-            if patient and not outcome.wait:  # no time was named: the last try is before the deadline
+            counted += not throttled
+            rest = outcome.rest(asked - counted - 1) if throttled else max(outcome.wait or 0.0, _jitter(wait))
+            left = deadline - asyncio.get_running_loop().time()
+            if throttled and not outcome.wait:  # no time was named: the last try is before the deadline
                 rest = min(rest, left / 2)
-            most = self._attempts + len(self._endpoints.urls) - 1
-            if outcome.wait is None or counted >= most or rest > left - SHORTEST_TRY:
+            max_tries = self._attempts + len(self._endpoints.urls) - 1
+            if outcome.wait is None or counted >= max_tries or rest > left - SHORTEST_TRY:
                 outcome.failure.what = outcome.failure.message = _count(outcome.failure.message, asked)
                 raise outcome.failure
-            if patient:
+            if throttled:
                 await self._limiter.rest(rest)
             else:
                 await asyncio.sleep(rest)
@@ -230,11 +230,13 @@ class Upstream:
         tried.append(fresh[0])
         return fresh[0], len(fresh) > 1
 
-    async def _try_in_turn(self, base: str, path: str, data: bytes, ends: float, root: bool) -> tuple[TryOutcome, bool]:
+    async def _try_in_turn(
+        self, base: str, path: str, data: bytes, deadline: float, root: bool
+    ) -> tuple[TryOutcome, bool]:
         """One try when the limiter lets it through; whether it was refused for now and another try is allowed."""
         limiter = self._limiter
         try:
-            number = await limiter.enter(ends)
+            number = await limiter.enter(deadline)
         except Closed as closed:
             message = (
                 f"{show_url(base + path)} is asked too much for this rollout's deadline: {self.last_error or 'busy'}"
@@ -242,7 +244,7 @@ class Upstream:
             kind: FailureKind = "model" if closed.seconds else "timeout"
             return TryOutcome({}, RolloutError(kind, message, retryable=True)), False
         try:
-            outcome = await self._try(base, path, data, ends, root)
+            outcome = await self._try(base, path, data, deadline, root)
         except BaseException:
             limiter.leave()
             raise
@@ -256,11 +258,11 @@ class Upstream:
             limiter.succeed(number)
         return outcome, False
 
-    async def _try(self, base: str, path: str, data: bytes, ends: float, root: bool) -> TryOutcome:
+    async def _try(self, base: str, path: str, data: bytes, deadline: float, root: bool) -> TryOutcome:
         url = (base.removesuffix("/v1") if root else base) + path
         headers, proxy = {**self._headers, **self._endpoints.headers(base)}, self._endpoints.proxy(base)
         try:
-            reply = await self._carry(url, data, headers, proxy, ends)
+            reply = await self._carry(url, data, headers, proxy, deadline)
             return self._read(url, reply.status, reply.body, reply.headers)
         except Unreachable as error:
             reason = f"cannot reach the model at {show_url(url)}: {error}. {what_to_check(url)}"
@@ -275,13 +277,13 @@ class Upstream:
             return TryOutcome({}, RolloutError("model", self._scrub(broken), retryable=True))
 
     async def _carry(
-        self, url: str, data: bytes, headers: Mapping[str, str], proxy: str | None, ends: float
+        self, url: str, data: bytes, headers: Mapping[str, str], proxy: str | None, deadline: float
     ) -> Carried:
         if TRACING.tracer is None:
-            return await self._carrier.post(url + self._suffix, data, headers, proxy=proxy, ends=ends)
+            return await self._carrier.post(url + self._suffix, data, headers, proxy=proxy, deadline=deadline)
         shown = {"http.request.method": "POST", "url.full": show_url(url), "server.address": urlsplit(url).hostname}
         with TRACING.tracer.span("POST", "client", shown) as span:
-            reply = await self._carrier.post(url + self._suffix, data, headers, proxy=proxy, ends=ends)
+            reply = await self._carrier.post(url + self._suffix, data, headers, proxy=proxy, deadline=deadline)
             span.set({"http.response.status_code": reply.status})
             if reply.status >= 400:
                 span.fail(str(reply.status), "")

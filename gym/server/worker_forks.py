@@ -136,7 +136,7 @@ class Forkserver:
     gone: str = ""  # why, when it has ended
     _ready: asyncio.Future[int] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     _forks: deque[asyncio.Future[int]] = field(default_factory=deque)
-    _ends: dict[int, asyncio.Future[int]] = field(default_factory=dict)
+    _exits: dict[int, asyncio.Future[int]] = field(default_factory=dict)
     _text: bytes = b""
 
     @classmethod
@@ -181,7 +181,7 @@ class Forkserver:
     def bury(self, worker: Worker) -> asyncio.Future[int]:
         """How it ended, as `os.waitpid` says it. Kills it where it has not."""
         worker.kill()
-        ended = self._ends[worker.pid] = asyncio.get_running_loop().create_future()
+        ended = self._exits[worker.pid] = asyncio.get_running_loop().create_future()
         if not self.gone:
             with suppress(ForkserverGone):
                 self._send(b"%d\n" % worker.pid)
@@ -223,7 +223,7 @@ class Forkserver:
         if "forked" in message:
             _settle(self._forks.popleft(), message["forked"])
         elif "pid" in message:
-            if ended := self._ends.pop(message["pid"], None):
+            if ended := self._exits.pop(message["pid"], None):
                 _settle(ended, message["status"])
         elif "error" in message:
             kind, message, where = message["error"]
@@ -241,7 +241,7 @@ class Forkserver:
             if not waiting.done():
                 waiting.set_exception(ForkserverGone(why))
                 waiting.exception()  # its caller may have gone
-        for ended in self._ends.values():
+        for ended in self._exits.values():
             _settle(ended, signal.SIGKILL)
 
     def _forget(self, forked: asyncio.Future[int]) -> None:

@@ -233,7 +233,7 @@ class _Watch:
         self._cpu_before = _cpu_seconds(worker.pid)
         self._loop = asyncio.get_running_loop()
         self._wall_timeout = max(wall_timeout, limit)
-        self._ends = self._loop.time() + self._wall_timeout
+        self._deadline = self._loop.time() + self._wall_timeout
         self._timer = self._loop.call_later(min(limit + SLACK_SECONDS, self._wall_timeout), self._look)
         self.killed_for = ""
 
@@ -241,7 +241,7 @@ class _Watch:
         self._timer.cancel()
 
     def _look(self) -> None:
-        left = self._ends - self._loop.time()
+        left = self._deadline - self._loop.time()
         if _cpu_seconds(self._worker.pid) - self._cpu_before > self._limit + SLACK_SECONDS:
             self.killed_for = f"took more than {self._limit:g} s of CPU time"
         elif left <= 0:

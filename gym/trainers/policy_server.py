@@ -28,7 +28,7 @@ FOREIGN: Final = ("tools", "stop", "stream")
 PATH: Final = "/v1/chat/completions"
 
 
-class DoorRefusal(Exception):
+class ChatRefusal(Exception):
     """The reply instead of a completion."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -41,7 +41,7 @@ class WaitingChat:
     """A request that waits for its turn."""
 
     body: Json
-    answer: Json | DoorRefusal | None = None
+    answer: Json | ChatRefusal | None = None
 
     @property
     def dials(self) -> Json:
@@ -84,11 +84,11 @@ class PolicyServer:
 
     def check_key(self, authorization: str) -> None:
         if not secrets.compare_digest(authorization.encode(), f"Bearer {self._key}".encode()):
-            raise DoorRefusal(401, "this is not the key of the rows that are served")
+            raise ChatRefusal(401, "this is not the key of the rows that are served")
 
     def complete(self, body: Json) -> Json:
         if strange := [name for name in FOREIGN if body.get(name)]:
-            raise DoorRefusal(
+            raise ChatRefusal(
                 400, f"the server of a model in a trainer's process knows no {', '.join(strange)}: use vLLM"
             )
         asked = WaitingChat(body)
@@ -96,10 +96,10 @@ class PolicyServer:
             self._waiting.append(asked)
             turn = self._turns.submit(self._take_turn)
         if (error := turn.exception()) is not None:
-            raise DoorRefusal(500, f"the model failed: {error!r}") from error
+            raise ChatRefusal(500, f"the model failed: {error!r}") from error
         if isinstance(asked.answer, dict):
             return asked.answer
-        raise asked.answer or DoorRefusal(503, "its turn has not come")
+        raise asked.answer or ChatRefusal(503, "its turn has not come")
 
     def _take_turn(self) -> None:
         """Answers the request that has waited longest, and those with it that are sampled alike."""
@@ -113,7 +113,7 @@ class PolicyServer:
                     self._policy.answer(batch)
             finally:
                 for one in batch:
-                    one.answer = one.answer or DoorRefusal(
+                    one.answer = one.answer or ChatRefusal(
                         503, "the model failed, or none is served here at the moment"
                     )
 
@@ -143,7 +143,7 @@ class LocalPolicy:
             room = self._longest - len(prompt)
             if room < 1:
                 what = f"This model's maximum context length is {self._longest} tokens"
-                asked.answer = DoorRefusal(400, f"{what}, and the prompt alone has {len(prompt)}")
+                asked.answer = ChatRefusal(400, f"{what}, and the prompt alone has {len(prompt)}")
             else:
                 fitting.append((asked, prompt, min(_limit(asked.body) or room, room)))
         if not fitting:
@@ -237,9 +237,9 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self.policy_server.check_key(self.headers.get("authorization", ""))
             if self.path != PATH:
-                raise DoorRefusal(404, f"there is only {PATH}")
+                raise ChatRefusal(404, f"there is only {PATH}")
             self._say(200, self.policy_server.complete(json.loads(data)))
-        except DoorRefusal as refusal:
+        except ChatRefusal as refusal:
             self._say(refusal.status, {"error": {"message": str(refusal), "code": refusal.status}})
 
     def log_message(self, format: str, *args: Any) -> None:

@@ -103,9 +103,9 @@ class SyncGroupStream:
 
     def _serve(self) -> None:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(self._live())
+            runner.run(self._run_stream())
 
-    async def _live(self) -> None:
+    async def _run_stream(self) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
         self._ready.set()
         await self._over.wait()

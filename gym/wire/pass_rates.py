@@ -99,8 +99,8 @@ class _FirstTries:
         """The score of the answer given most often; equal shares are averaged; without any answer it is 0."""
         if not self._given:
             return 0.0
-        most = self._given[max(self._given)]
-        return most.scores.value / most.count
+        most_given = self._given[max(self._given)]
+        return most_given.scores.value / most_given.count
 
 
 class _Given:

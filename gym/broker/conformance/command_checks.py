@@ -177,7 +177,7 @@ async def one_after_another(harness: Harness) -> None:
         same(result.stdout.data, b"%d\n" % i)
 
 
-async def time_is_told(harness: Harness) -> None:
+async def time_is_reported(harness: Harness) -> None:
     """the time that a command took is reported, CPU time apart"""
     sandbox = await harness.sandbox()
     slept = await sh(sandbox, "sleep 0.3")

@@ -28,7 +28,7 @@ async def _says(awaitable: Awaitable[object], number: int) -> None:
         raise AssertionError(f"nothing refused it; {errno.errorcode[number]} was to come")
 
 
-async def _trouble(awaitable: object, path: str) -> None:
+async def _expect_error(awaitable: object, path: str) -> None:
     try:
         await awaitable  # type: ignore[misc]  # any of the coroutines below
     except RolloutError as error:
@@ -113,7 +113,7 @@ async def whole_or_not(harness: Harness) -> None:
     same([entry.path for entry in await sandbox.list(folder)], [f"{folder}/f"])
 
 
-async def links_told(harness: Harness) -> None:
+async def links_are_reported(harness: Harness) -> None:
     """a link is reported as a link, with its target"""
     sandbox, folder = await _folder(harness)
     await sandbox.make_link(f"{folder}/l", "/etc/passwd")
@@ -143,7 +143,7 @@ async def links_not_followed(harness: Harness) -> None:
     same(found, [f"{folder}/tree/sub", f"{folder}/tree/sub/out"])
     await sandbox.remove_path(f"{folder}/tree", recursive=True)
     same(await sandbox.read_file(f"{folder}/kept/f"), b"safe")
-    await _trouble(sandbox.stat(f"{folder}/tree"), f"{folder}/tree")
+    await _expect_error(sandbox.stat(f"{folder}/tree"), f"{folder}/tree")
 
 
 async def folders(harness: Harness) -> None:
@@ -178,20 +178,20 @@ async def missing_named(harness: Harness) -> None:
     """what is not there is an error that names it"""
     sandbox = await harness.sandbox()
     path = "no-such-file-anywhere"
-    await _trouble(sandbox.read_file(path), path)
-    await _trouble(sandbox.stat(path), path)
-    await _trouble(sandbox.list(path), path)
-    await _trouble(sandbox.remove_path(path), path)
-    await _trouble(sandbox.write_file(f"{path}/f", b""), f"{path}/f")
+    await _expect_error(sandbox.read_file(path), path)
+    await _expect_error(sandbox.stat(path), path)
+    await _expect_error(sandbox.list(path), path)
+    await _expect_error(sandbox.remove_path(path), path)
+    await _expect_error(sandbox.write_file(f"{path}/f", b""), f"{path}/f")
 
 
 async def folder_is_no_file(harness: Harness) -> None:
     """a folder cannot be read or written as a file, nor removed with its content without `recursive`"""
     sandbox, folder = await _folder(harness)
     await sandbox.write_file(f"{folder}/f", b"")
-    await _trouble(sandbox.read_file(folder), folder)
-    await _trouble(sandbox.write_file(folder, b""), folder)
-    await _trouble(sandbox.remove_path(folder), folder)
+    await _expect_error(sandbox.read_file(folder), folder)
+    await _expect_error(sandbox.write_file(folder, b""), folder)
+    await _expect_error(sandbox.remove_path(folder), folder)
     same((await sandbox.stat(f"{folder}/f")).kind, "file")
 
 

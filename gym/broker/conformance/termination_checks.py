@@ -50,9 +50,9 @@ async def _ends_all(harness: Harness, line: str, count: int) -> None:
 
 async def partial_output(harness: Harness) -> None:
     """a timeout gives back what was written until then"""
-    wanted = ("begun\n", "trouble\n")
+    wanted = ("begun\n", "warning\n")
     for timeout in TIMEOUTS:
-        result = await sh(await harness.sandbox(), f"echo begun; echo trouble >&2; {SLEEPS}", timeout=timeout)
+        result = await sh(await harness.sandbox(), f"echo begun; echo warning >&2; {SLEEPS}", timeout=timeout)
         same((result.timed_out, result.exit_code), (True, None))
         if (result.stdout.text, result.stderr.text) == wanted:
             return

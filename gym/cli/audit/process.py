@@ -105,8 +105,8 @@ async def audit(
         return findings
     async with started(app, name, {**plain, STRICT: True}) as bench:
         subject = _subject(bench, cases, rows, is_strict=True)
-        again = [one for one in only if one in _rewards(subject, quick)]
-        return findings if only and not again else findings + await _find(subject, _rewards, quick, again, tell)
+        repeated = [one for one in only if one in _rewards(subject, quick)]
+        return findings if only and not repeated else findings + await _find(subject, _rewards, quick, repeated, tell)
 
 
 def _shown_only(found: AuditFinding) -> AuditFinding:
@@ -292,7 +292,7 @@ async def time_verify(subject: AuditSubject, count: int) -> AuditFinding:
 async def watch_memory(subject: AuditSubject, count: int, *, seconds: float) -> AuditFinding:
     """A number that is judged by its slope. Stops early where a verify takes long."""
     points = []
-    ends = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     every = 1 if subject.at_once < AT_ONCE else max(1, count // SAMPLES)
     with collect_only_new():
         for number in range(count):
@@ -301,7 +301,7 @@ async def watch_memory(subject: AuditSubject, count: int, *, seconds: float) -> 
             subject.bench.judge.asked.clear()
             if (number + 1) % every == 0:
                 points.append((float(number + 1), float(resident_bytes())))
-                if time.monotonic() > ends and len(points) >= LEAST_SAMPLES:
+                if time.monotonic() > deadline and len(points) >= LEAST_SAMPLES:
                     break
     settled = points[len(points) // 3 :]
     grown = (settled[-1][1] - settled[0][1]) / 2**20

@@ -60,8 +60,8 @@ async def refuse_near_misses(subject: AuditSubject) -> AuditFinding:
             tried += 1
             got = reward_of(await subject.bench.ask(_refused(subject, place), with_output(place.case, change.output)))
             tolerated = _tolerated(subject, change.name)
-            most = max(place.floor, tolerated.reward if tolerated else 0.0)
-            if not isinstance(got, float) or got > most + ENOUGH:
+            max_reward = max(place.floor, tolerated.reward if tolerated else 0.0)
+            if not isinstance(got, float) or got > max_reward + ENOUGH:
                 wrong.append((change.name, f"{place.case.name}: {change.name}: {_shown(place, change)} got {got}"))
             elif got > place.floor + ENOUGH and tolerated:
                 allowed.add(f"{tolerated.change}: {tolerated.reason}")
@@ -90,9 +90,9 @@ async def _mean_of(subject: AuditSubject, check: str, make: Callable[[Gold, Sequ
     best = max((sum(some) / len(some) for some in earned.values()), default=0.0)
     floor = max((place.floor for place in places), default=0.0)
     tolerated = _tolerated(subject, check)
-    most = max(floor, tolerated.reward if tolerated else 0.0)
-    if best > most + ENOUGH:
-        wrong.append(f"earns {best:.2g} a row, {most:.2g} at most is declared")
+    max_reward = max(floor, tolerated.reward if tolerated else 0.0)
+    if best > max_reward + ENOUGH:
+        wrong.append(f"earns {best:.2g} a row, {max_reward:.2g} at most is declared")
     if not places:
         return AuditFinding(check, True, NOT_MEASURED + "no answer names a value", {"tried": 0})
     why = f" ({tolerated.reason})" if tolerated and best > floor + ENOUGH else ""

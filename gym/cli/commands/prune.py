@@ -17,7 +17,7 @@ from gym.errors import InfraError, UserError
 from gym.runtime.cache_leftovers import Leftover, find_cache_leftovers, remove_cache_leftover
 from gym.runtime.compose.image_leftovers import find_image_leftovers, remove_image
 from gym.runtime.compose.volume_leftovers import VOLUME, find_volume_leftovers, remove_volume
-from gym.runtime.user_state import forget_lost_homes, nobody_at_work
+from gym.runtime.user_state import forget_lost_homes, no_other_command
 from gym.venvs import cache_dir
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def command(dry_run: DryRun = False, everything: Everything = False, as_json: As
     """
     cache = cache_dir(os.environ)
     with ExitStack() as stack:
-        if not dry_run and not stack.enter_context(nobody_at_work()):
+        if not dry_run and not stack.enter_context(no_other_command()):
             raise UserError("Another gym command is starting or changing a stack.", "Wait for its end, then try again.")
         engine = find_engine()
         client = None if isinstance(engine, InfraError) else stack.enter_context(connect(engine.host))

@@ -141,11 +141,11 @@ class PersonSessions:
     """Few at once: the one that was not used for longest makes room."""
 
     def __init__(
-        self, peers: Peers, http: HttpClient, *, most: int = MAX_SESSIONS, seconds: float = SESSION_SECONDS
+        self, peers: Peers, http: HttpClient, *, max_sessions: int = MAX_SESSIONS, seconds: float = SESSION_SECONDS
     ) -> None:
         self._peers = peers
         self._http = http
-        self._most = most
+        self._max_sessions = max_sessions
         self._seconds = seconds
         self._sessions: dict[str, PersonSession] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -165,7 +165,7 @@ class PersonSessions:
         session = self._sessions.get(id)
         if session is None:
             minutes = self._seconds / 60
-            what = f"A try is kept for {minutes:g} minutes, and {self._most} at once"
+            what = f"A try is kept for {minutes:g} minutes, and {self._max_sessions} at once"
             raise NotThere(f"This try is not here any more: begin another one. {what}, until the console ends.")
         self._use(session)
         return session
@@ -188,7 +188,7 @@ class PersonSessions:
             await asyncio.wait(self._ending)
 
     def _keep(self, session: PersonSession) -> None:
-        while len(self._sessions) >= self._most:
+        while len(self._sessions) >= self._max_sessions:
             self._drop(min(self._sessions.values(), key=lambda one: (one.state == OPEN, one.used)).id)
         self._sessions[session.id] = session
         self._use(session)

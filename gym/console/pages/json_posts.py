@@ -16,7 +16,7 @@ class RefusedPost(Exception):  # noqa: N818 (a reply, no error of ours)
         self.status = status
 
 
-async def read_post(request: Request, most: int, what: str = "a change") -> bytes:
+async def read_post(request: Request, max_bytes: int, what: str = "a change") -> bytes:
     """A form of a foreign page has another type, and what has this one is asked about first: we never allow it."""
     kinds = {one.partition(";")[0].strip().lower() for one in request.headers.getlist("content-type")}
     if kinds != {"application/json"}:
@@ -25,8 +25,8 @@ async def read_post(request: Request, most: int, what: str = "a change") -> byte
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > most:
-            raise RefusedPost(413, f"{what} has at most {most:,} bytes")
+        if len(body) > max_bytes:
+            raise RefusedPost(413, f"{what} has at most {max_bytes:,} bytes")
     return bytes(body)
 
 

@@ -92,7 +92,7 @@ def _view(one: _Sums) -> dict[str, Any]:
     }
 
 
-def _powers(most: int) -> list[int]:
+def _powers(largest: int) -> list[int]:
     """1, 2, 4 … and the last."""
-    found = [1 << each for each in range(most.bit_length()) if 1 << each <= most]
-    return found if not found or found[-1] == most else [*found, most]
+    found = [1 << each for each in range(largest.bit_length()) if 1 << each <= largest]
+    return found if not found or found[-1] == largest else [*found, largest]

@@ -80,9 +80,10 @@ class RunBoard:
             found = {**sum_up(tally), "counting": counting, "pass_at": pass_at, "k": k, "generation": generation}
         with self._files.lock:
             facts: dict[str, Any] = {"run": name, "path": str(run.path)}
-            facts |= {"indexed": self._files.indexed((name,)), "troubles": self._files.troubles()}
+            facts |= {"indexed": self._files.indexed((name,)), "troubles": self._files.problems()}
         state = self._state(run)
-        return {**found, **facts, "state": state, "live": None if state == ENDED else _live(run, self._progress())}
+        live = None if state == ENDED else _progress_of(run, self._progress())
+        return {**found, **facts, "state": state, "live": live}
 
     def tasks(self, name: str, sort: str, start: int, count: int, pass_at: float, k: int = 1) -> dict[str, Any]:
         border = self._clock() + MOMENT
@@ -148,7 +149,7 @@ class RunBoard:
             "name": run.name,
             "bytes": run.rollouts.size,
             "state": state,
-            "live": None if state == ENDED else _live(run, running),
+            "live": None if state == ENDED else _progress_of(run, running),
             "count": sizes[0],
             "failed": sizes[1],
             "mean": tally.rewards.mean if whole else None,
@@ -179,7 +180,7 @@ def _held(lock: threading.Lock, seconds: float) -> Iterator[bool]:
             lock.release()
 
 
-def _live(run: Run, running: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+def _progress_of(run: Run, running: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     """The progress of the collection that writes this file; collectors report only the file's name."""
     for one in running:
         progress = one.get("progress")

@@ -14,8 +14,8 @@ function showTiles(view) {
     tile("Errors", short(failed), "in the last minute, all servers", failed ? "bad" : ""),
     tile("Held back", short(waiting), waiting ? "calls wait for a provider" : "no call waits for a provider", waiting ? "warn" : ""),
   ];
-  const boxes = view.sandboxes;
-  if (boxes) tiles.push(tile("Sandboxes", short(boxes.alive), [`${boxes.waiting} queued`, boxes.warm ? `warm: ${boxes.warm}` : "", boxes.breaker === "closed" ? boxes.provider : "the engine fails", boxes.stale ? "old: the broker is silent" : ""].filter(Boolean).join(" · "), boxes.waiting || boxes.stale || boxes.breaker !== "closed" ? "warn" : ""));
+  const sandboxes = view.sandboxes;
+  if (sandboxes) tiles.push(tile("Sandboxes", short(sandboxes.alive), [`${sandboxes.waiting} queued`, sandboxes.warm ? `warm: ${sandboxes.warm}` : "", sandboxes.breaker === "closed" ? sandboxes.provider : "the engine fails", sandboxes.stale ? "old: the broker is silent" : ""].filter(Boolean).join(" · "), sandboxes.waiting || sandboxes.stale || sandboxes.breaker !== "closed" ? "warn" : ""));
   if (memory !== null) tiles.push(tile("Memory", bytes(memory), "of all servers that report it"));
   $("tiles").replaceChildren(...tiles);
 }

@@ -115,9 +115,9 @@ class Viewer:
         return self._files.place(request.path_params["id"])
 
 
-def _page(request: Request, count: int, most: int) -> tuple[int, int]:
+def _page(request: Request, count: int, max_count: int) -> tuple[int, int]:
     asked = request.query_params
-    return read_whole(asked.get("start", "0")), min(read_whole(asked.get("count", str(count))), most)
+    return read_whole(asked.get("start", "0")), min(read_whole(asked.get("count", str(count))), max_count)
 
 
 def read_whole(text: str) -> int:

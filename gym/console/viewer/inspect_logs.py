@@ -68,9 +68,9 @@ def _check_sizes(archive: zipfile.ZipFile, path: Path) -> None:
     sizes = {one.filename: one.file_size for one in archive.infolist()}
     samples = {name: size for name, size in sizes.items() if name.startswith("samples/")}
     for name, size in sizes.items():
-        most = _MAX_SAMPLE if name in samples else _MAX_HEAD if name in _HEADS else size
-        if size > most:
-            raise ValueError(f"{name} unpacks to {size >> 20} MB, and at most {most >> 20} MB are read")
+        max_bytes = _MAX_SAMPLE if name in samples else _MAX_HEAD if name in _HEADS else size
+        if size > max_bytes:
+            raise ValueError(f"{name} unpacks to {size >> 20} MB, and at most {max_bytes >> 20} MB are read")
     read = [one.file_size for one in archive.infolist() if one.filename in samples]
     packed = path.stat().st_size
     if sum(read) > _MAX_ALL + _MAX_RATIO * packed:

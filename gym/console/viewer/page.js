@@ -86,9 +86,9 @@ async function ask({ keep = false } = {}) {
 }
 
 /** The sums of the head are those of the chosen runs. */
-async function sumUp({ anew = false } = {}) {
+async function sumUp({ force = false } = {}) {
   const runs = state.query.run, wanted = runs.join("\n");
-  if (!anew && state.summed === wanted) return;
+  if (!force && state.summed === wanted) return;
   try {
     const found = await source.summary(runs);
     if (state.query.run === runs) Object.assign(state, { summary: found, summed: wanted });
@@ -169,7 +169,7 @@ async function follow() {
       if (away) showTrouble();
       away = false;
       if (generation === state.summary.generation) continue;
-      await sumUp({ anew: true });
+      await sumUp({ force: true });
       showHead();
       await showNew();
     } catch (error) {

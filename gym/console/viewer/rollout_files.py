@@ -100,7 +100,7 @@ class RolloutFiles:
                 "kinds": dict(sorted(kinds.items(), key=lambda one: -one[1])),
                 "malformed": malformed,
                 "range": [min(one.low for one in extremes), max(one.high for one in extremes)] if extremes else None,
-                "notices": [*self.runs.troubles(), *map(_torn, self._torn_files(runs)), *self._not_noted()],
+                "notices": [*self.runs.problems(), *map(_torn, self._torn_files(runs)), *self._not_noted()],
             }
 
     def _torn_files(self, runs: Collection[str]) -> list[LineFile]:
@@ -139,10 +139,10 @@ class RolloutFiles:
             **_facts_view(facts),
         }
 
-    def group_view(self, group: TaskGroup, most: int) -> dict[str, Any]:
+    def group_view(self, group: TaskGroup, max_rows: int) -> dict[str, Any]:
         with self.runs.lock:
             places = in_order(dict(enumerate(self.files)), group)
-        rows = [self.view(place) for place in Places(array("Q", places[:most]))]
+        rows = [self.view(place) for place in Places(array("Q", places[:max_rows]))]
         return {
             "run": group.run,
             "task": group.task if group.task >= 0 else None,

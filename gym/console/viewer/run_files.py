@@ -123,7 +123,7 @@ class RunFiles:
         """The user's file: what was made of a log lies in a cache."""
         return self._converted.get(path, path)
 
-    def troubles(self) -> list[str]:
+    def problems(self) -> list[str]:
         gone = [f"{one} is not there any more" for one in self._given if not self._later and not one.exists()]
         return [*gone, *self.notices, *(f"{path}: {what}" for path, what in self._unreadable.items())]
 

@@ -55,13 +55,13 @@ def open_reply(
         raise ConnectionError(str(error) or type(error).__name__) from error
 
 
-def read_up_to(reply: httpx.Response, most: int) -> bytes:
+def read_up_to(reply: httpx.Response, max_bytes: int) -> bytes:
     raw = bytearray()
     for chunk in reply.iter_bytes():
         raw += chunk
-        if len(raw) >= most:
+        if len(raw) >= max_bytes:
             break
-    return bytes(raw[:most])
+    return bytes(raw[:max_bytes])
 
 
 def _forget_token(reply: httpx.Response) -> None:

@@ -96,10 +96,10 @@ def drained() -> Tree:
 
 def resources(cpus: float | None, memory: str | None, gpus: int | str | None = None, what: str = "") -> Tree:
     """What is said is both asked for and the most; where nothing is said, little is asked for."""
-    most = str(memory or MEMORY)
+    memory_limit = str(memory or MEMORY)
     requests: Tree = {"cpu": _cpu(cpus) if cpus else REQUESTED_CPU}
     requests["memory"] = quantity(memory) if memory else quantity(str(REQUESTED_MEMORY))
-    limits: Tree = {**({"cpu": _cpu(cpus)} if cpus else {}), "memory": quantity(most)}
+    limits: Tree = {**({"cpu": _cpu(cpus)} if cpus else {}), "memory": quantity(memory_limit)}
     if gpus:
         limits["nvidia.com/gpu"] = str(_gpu_count(gpus, what))
     return {"requests": requests, "limits": limits}

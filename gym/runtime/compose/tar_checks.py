@@ -34,11 +34,11 @@ def open_plain(file: IO[bytes]) -> Iterator[tarfile.TarFile]:
         yield archive
 
 
-def walk(archive: tarfile.TarFile, most: int) -> Iterator[tarfile.TarInfo]:
+def walk(archive: tarfile.TarFile, max_files: int) -> Iterator[tarfile.TarInfo]:
     """Plain files and folders. A sparse file would take all that its header says, of which the tar has nothing."""
     for number, member in enumerate(archive):
-        if number >= most:
-            raise SuspectTar(f"it has more than {most} files")
+        if number >= max_files:
+            raise SuspectTar(f"it has more than {max_files} files")
         if member.issparse() or not (member.isreg() or member.isdir()):
             raise SuspectTar(f"{member.name!r} is not a plain file")
         yield member

@@ -89,7 +89,7 @@ class _ForkParent:
         self._loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[bool] = self._loop.create_future()
         self._ordered: deque[asyncio.Future[tuple[int, asyncio.Future[int]]]] = deque()
-        self._ends: dict[int, asyncio.Future[int]] = {}
+        self._exits: dict[int, asyncio.Future[int]] = {}
         self._forks: dict[int, Forked] = {}
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -169,12 +169,12 @@ class _ForkParent:
             self._ready.set_result(True)
         elif "started" in message:
             pid = message["started"]
-            self._ends[pid] = self._loop.create_future()
+            self._exits[pid] = self._loop.create_future()
             started = self._ordered.popleft()
             if not started.done():
-                started.set_result((pid, self._ends[pid]))
+                started.set_result((pid, self._exits[pid]))
         else:
-            ended = self._ends.pop(message["ended"])
+            ended = self._exits.pop(message["ended"])
             ended.set_result(message["code"])
             if (fork := self._forks.pop(message["ended"], None)) is not None:
                 fork.returncode = message["code"]

@@ -123,7 +123,7 @@ class ReplicaProcess:
         self._healthy_since: float | None = None
         self._silent = False
         self._log_start = 0
-        self._again = False
+        self._restart_now = False
         self._retired = False
         self._order = asyncio.Event()  # stop what runs: to restart it, or for good
         if world.forks is not None and found is None:
@@ -185,7 +185,7 @@ class ReplicaProcess:
     def restart(self, spec: ProcessSpec | None = None) -> None:
         """Drain, end, restart, on the same socket: new connections wait meanwhile."""
         self.spec = spec or self.spec
-        self._again = True
+        self._restart_now = True
         self.early_exits = 0
         self._set("stopping" if self.pid else "starting")
         self._order.set()
@@ -194,7 +194,7 @@ class ReplicaProcess:
         """Try now what else the back-off would try later."""
         self.early_exits = 0
         if self.state == "restarting" and not self._retired:
-            self._again = True
+            self._restart_now = True
             self._order.set()
 
     def retire(self) -> None:
@@ -205,8 +205,8 @@ class ReplicaProcess:
     async def run(self) -> None:
         delay = BACKOFF_FIRST
         while not self._retired:
-            why = await self._live()
-            if self._retired or self._again:
+            why = await self._run_once()
+            if self._retired or self._restart_now:
                 delay = BACKOFF_FIRST
                 continue
             self.restarts += 1
@@ -230,9 +230,9 @@ class ReplicaProcess:
                 async with asyncio.timeout(seconds):
                     await self._order.wait()
 
-    async def _live(self) -> str:
+    async def _run_once(self) -> str:
         """One process from start to end; how it ended."""
-        self._again = False
+        self._restart_now = False
         self._order.clear()
         self._healthy_since, self._silent_since, self._killed_for, self._silent = None, None, "", False
         killed_before = oom_kills()

@@ -48,10 +48,10 @@ async def wait_healthy(
 ) -> None:
     """`NotUp` at once for one that ends at each start; at the deadline for a server that is late."""
     while unhealthy := [process for process in wanted if process.state != "healthy"]:
-        ends = any(process.gave_up for process in unhealthy)
-        if ends or deadline.passed:
+        gave_up = any(process.gave_up for process in unhealthy)
+        if gave_up or deadline.passed:
             late = [process.late() for process in everyone if process.state != "healthy"]
-            if ends:
+            if gave_up:
                 raise ends_at_each_start(late, healthy=len(everyone) - len(late), stack=stack)
             raise not_in_time(late, total=len(everyone), timeout=deadline.seconds, stack=stack)
         await next_change(min(0.5, max(0.0, deadline.at - time.monotonic())))

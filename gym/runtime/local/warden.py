@@ -22,7 +22,7 @@ PR_SET_CHILD_SUBREAPER = 36
 KEPT, STORE, AFTER, FIRST = "--kept", "--store", "--after", "--first"
 ORDER = "order"  # the name under which the supervisor keeps what the stack is to be
 SILENT_SECONDS = 30.0  # the supervisor beats every second; one that was stopped or hangs is replaced
-MAX_ENDS, WITHIN = 5, 60.0  # then it fails at each start; `gym up` and `gym down` find the servers
+MAX_EXITS, WITHIN = 5, 60.0  # then it fails at each start; `gym up` and `gym down` find the servers
 MAX_FDS = 4
 PIECE = 65536
 
@@ -30,7 +30,7 @@ PIECE = 65536
 def main(arguments: list[str]) -> int:
     ours, argv = arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :]
     kept = _read_kept(ours) or {"control": CONTROL_FD}
-    ends: list[float] = []
+    exits: list[float] = []
     woken = _listen_to_signals()
     _adopt_orphans()
     started = _read_first(ours)
@@ -41,12 +41,12 @@ def main(arguments: list[str]) -> int:
             code = _attend(pid, connection, kept, woken)
         if code == 0 or ORDER not in kept:
             return abs(code)
-        ends = [one for one in ends if time.monotonic() - one < WITHIN] + [time.monotonic()]
-        if len(ends) >= MAX_ENDS:
-            _say(f"the supervisor ended {len(ends)} times in {WITHIN:g} s: it is not restarted")
+        exits = [one for one in exits if time.monotonic() - one < WITHIN] + [time.monotonic()]
+        if len(exits) >= MAX_EXITS:
+            _say(f"the supervisor ended {len(exits)} times in {WITHIN:g} s: it is not restarted")
             return 1
         _say(f"the supervisor ended ({code}): another one carries on")
-        time.sleep(0.05 * len(ends))
+        time.sleep(0.05 * len(exits))
 
 
 def _read_kept(ours: list[str]) -> dict[str, int]:

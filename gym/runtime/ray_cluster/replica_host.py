@@ -52,7 +52,7 @@ class ReplicaHost:
         self._home = home
         self._reaper = reaper
         self._state: StackState | None = None
-        self._told = asyncio.Event()
+        self._state_arrived = asyncio.Event()
         self._listener: socket.socket | None = None
         self._process: ReplicaProcess | None = None
         self._retired = False
@@ -62,7 +62,7 @@ class ReplicaHost:
         if "state" in message:
             self._state = read_state(message["state"])
             write_state(self._order, self._home, self._state)
-            self._told.set()
+            self._state_arrived.set()
         if "log" in message:
             write_log(self._home, **message["log"])
         if "restart" in message and self._process is not None:
@@ -74,7 +74,7 @@ class ReplicaHost:
             else:
                 self._process.retire()
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         try:
             self._listener = _listen(self._order)
             self._tell("waiting for the addresses of the others")
@@ -97,8 +97,8 @@ class ReplicaHost:
         """A server may ask those it needs from its first moment."""
         needs = self._order.service.needs if self._order.role == "server" else ()
         while self._state is None or not all(self._state.replicas_of(name) for name in needs):
-            self._told.clear()
-            await self._told.wait()
+            self._state_arrived.clear()
+            await self._state_arrived.wait()
 
     async def _prepare(self) -> tuple[ReplicaRole, ProcessSpec]:
         order, home = self._order, self._home
@@ -179,7 +179,7 @@ async def serve() -> None:
     try:
         async with asyncio.TaskGroup() as group:
             host = ReplicaHost(order, home, reaper)
-            life = group.create_task(host.live())
+            life = group.create_task(host.run())
             listening = group.create_task(_obey(host, messages))
             ended = group.create_task(host.ended.wait())
             await asyncio.wait([listening, ended], return_when=asyncio.FIRST_COMPLETED)

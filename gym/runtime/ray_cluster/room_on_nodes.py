@@ -37,8 +37,8 @@ def missing_places(asked: Amounts, count: int, strategy: str, nodes: Sequence[Am
     """Why equal replicas of one instance can never all be placed; "" where they can."""
     places = [_places(asked, one) for one in nodes]
     if not any(places):
-        most = {key: max((one.get(key, 0) for one in nodes), default=0) for key in asked}
-        return f"asks for {amounts(asked)}, and no node of the cluster has that: the most is {amounts(most)}"
+        largest = {key: max((one.get(key, 0) for one in nodes), default=0) for key in asked}
+        return f"asks for {amounts(asked)}, and no node of the cluster has that: the most is {amounts(largest)}"
     each = f"has {count} replicas that ask for {amounts(asked)} each"
     if strategy == "STRICT_SPREAD" and (there := sum(map(bool, places))) < count:
         return f"{each}, on a node of its own (STRICT_SPREAD), and {_nodes_have(there)} that"

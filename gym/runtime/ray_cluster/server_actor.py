@@ -34,7 +34,7 @@ class ServerActor:
         self._ending = False
         self._node = self._where()
         self._log = tools["logs_folder"]() / f"{order['namespace']}-{order['id']}.log"
-        threading.Thread(target=self._live, daemon=True).start()
+        threading.Thread(target=self._run, daemon=True).start()
 
     def status(self) -> dict[str, Any]:
         """`generation`: of the stack's state that it was sent last."""
@@ -120,11 +120,11 @@ class ServerActor:
 
     # The life of its process
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         pause = BACKOFF_FIRST
         while not self._ending:
             began = time.monotonic()
-            why = self._one_life()
+            why = self._run_once()
             if self._ending:
                 return
             self._seen = {**self._seen, "state": "restarting", "detail": why}
@@ -133,7 +133,7 @@ class ServerActor:
             pause = BACKOFF_FIRST if time.monotonic() - began > 60 else min(pause * 2, BACKOFF_MOST)
             time.sleep(pause)
 
-    def _one_life(self) -> str:
+    def _run_once(self) -> str:
         try:
             self._process = process = self._start()
         except Exception as error:  # noqa: BLE001 (whatever it is, the stack's status shows it)

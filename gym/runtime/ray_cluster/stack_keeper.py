@@ -59,7 +59,7 @@ class StackKeeper:
         self._unseen: set[str] | None = None  # of those that a keeper before this one made; None: not looked up yet
         self._looks: dict[str, tuple[Any, float]] = {}  # a look that was asked for, and when
         self._seen: dict[str, Seen] = {}
-        self._log_ends: dict[str, int] = {}  # as far as the console has been sent it
+        self._log_offsets: dict[str, int] = {}  # as far as the console has been sent it
         self._log_reads: dict[str, tuple[Any, bool]] = {}  # what was asked for, and whether from its beginning
         self._shown_by: int | None = None  # the pid of the console that has the logs
         self._leaving: dict[str, float] = {}  # since when
@@ -223,7 +223,7 @@ class StackKeeper:
         if ready:
             self._try(id, self._kill, actor)
             by_id = (self._actors, self._seen, self._leaving, self._drains, self._looks, self._restarting)
-            for known in (*by_id, self._log_ends, self._log_reads):
+            for known in (*by_id, self._log_offsets, self._log_reads):
                 known.pop(id, None)
 
     def _all_made_of(self, orders: dict[str, Order]) -> bool:
@@ -271,9 +271,9 @@ class StackKeeper:
             why = self._no_room(id, partial(why_it_waits, free=self._ray.available_resources()))
             self._seen[id] = {"state": "starting", "detail": why, "unplaced": True}
             return
-        again = "its actor gives no answer; Ray recreates it elsewhere"
-        self._seen[id] = {**before, "state": "restarting", "detail": again}
-        self._seen[id]["detail"] = self._no_room(id, what_no_node_has) or again
+        detail = "its actor gives no answer; Ray recreates it elsewhere"
+        self._seen[id] = {**before, "state": "restarting", "detail": detail}
+        self._seen[id]["detail"] = self._no_room(id, what_no_node_has) or detail
 
     def _no_room(self, id: str, say: Callable[..., str]) -> str:
         order = next((one for one in self._wanted["orders"] if one["id"] == id), None)
@@ -306,20 +306,20 @@ class StackKeeper:
             return
         if shown_by != self._shown_by:
             self._shown_by = shown_by
-            self._log_ends.clear()
+            self._log_offsets.clear()
             self._log_reads.clear()
-        ends = self._log_ends
-        last = {id: number for number, id in enumerate(ends)}  # the one that was read longest ago is the first
+        offsets = self._log_offsets
+        last = {id: number for number, id in enumerate(offsets)}  # the one that was read longest ago is the first
         read = sorted(self._actors, key=lambda id: last.get(id, -1))
-        grown = [id for id in read if self._seen.get(id, {}).get("logged", 0) != ends.get(id, 0)]
+        grown = [id for id in read if self._seen.get(id, {}).get("logged", 0) != offsets.get(id, 0)]
         for id in [one for one in grown if one not in self._log_reads][: LOGS_EACH_STEP - len(self._log_reads)]:
-            ends[id] = ends.pop(id, -1)
-            self._log_reads[id] = (self._actors[id].read_log.remote(ends[id], LOG_LINES), ends[id] < 0)
+            offsets[id] = offsets.pop(id, -1)
+            self._log_reads[id] = (self._actors[id].read_log.remote(offsets[id], LOG_LINES), offsets[id] < 0)
         for id, (ref, fresh) in list(self._log_reads.items()):
             ready, _ = self._ray.wait([ref], timeout=0)
             if ready:
                 del self._log_reads[id]
-                ends[id], text = self._ray.get(ref)
+                offsets[id], text = self._ray.get(ref)
                 if text:
                     console.take_log.remote(id, text, fresh)
 

@@ -49,7 +49,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def _is_never_the_policy(error: BaseException) -> bool:
-    """A client that lost patience with a slow model, too: its name is known, its package may not be installed."""
+    """A client whose timeout for a slow model was over, too: its name is known, its package may not be installed."""
     return is_caused_by(error, CLIENT_GAVE_UP)
 
 

@@ -68,7 +68,7 @@ class PlayGate(ModelGate):
             return refusal(403, str(error))
 
 
-class GateKeeper:
+class PlayGates:
     """One listener, on loopback, for all plays of a server; each has a path of its own that cannot be guessed."""
 
     def __init__(self) -> None:

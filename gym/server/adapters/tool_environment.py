@@ -123,13 +123,13 @@ class ToolEnvironment(ResourcesServer[ToolSession[S]], Generic[S]):
             if state.failure:
                 raise state.failure
             return await self._outcome(state, rollout)
-        again: ToolSession[S] = await self._seed(rollout.model_dump_json(exclude={"response"}).encode(), None)
+        session: ToolSession[S] = await self._seed(rollout.model_dump_json(exclude={"response"}).encode(), None)
         try:
             for call in calls_made(rollout.response.output):
-                await self.make_call(again, str(call.get("name")), str(call.get("arguments") or "{}").encode())
-            return await self._outcome(again, rollout)
+                await self.make_call(session, str(call.get("name")), str(call.get("arguments") or "{}").encode())
+            return await self._outcome(session, rollout)
         finally:
-            await self.close(again)
+            await self.close(session)
 
     async def make_call(self, session: ToolSession[S], name: str, arguments: bytes) -> Any:
         """The output of a call as the model reads it, its own mistakes as well."""

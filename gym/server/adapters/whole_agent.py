@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 from pydantic import Field
 
 from gym.server.adapters.play_faults import fault_of_policy
-from gym.server.adapters.play_gate import GateKeeper, PlayGate
+from gym.server.adapters.play_gate import PlayGate, PlayGates
 from gym.server.adapters.play_thread import PlayThreads
 from gym.server.adapters.play_tools import PlayLimits, PlayTool, play_tools
 from gym.server.adapters.play_verdict import PlayVerdict
@@ -104,7 +104,7 @@ class WholeAgent(Agent):
 
     def __init__(self, config: WholeAgentConfig, settings: Settings) -> None:
         super().__init__(config, settings)
-        self.gates = self.own(GateKeeper())
+        self.gates = self.own(PlayGates())
         self.threads = PlayThreads()
 
     # What an author writes.

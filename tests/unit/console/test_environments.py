@@ -230,7 +230,7 @@ async def test_a_server_that_is_gone_is_a_failure_from_the_beginning(tmp_path: P
 
 
 async def test_sessions_are_few_and_the_one_unused_for_longest_makes_room(tmp_path: Path) -> None:
-    async with counting(tmp_path, most=2) as (caller, server):
+    async with counting(tmp_path, max_sessions=2) as (caller, server):
         first, second = await begin(caller), await begin(caller)
         await turn(caller, first, tool="add", arguments={"number": 1})
         third = await begin(caller)

@@ -107,9 +107,9 @@ def test_an_image_with_volumes_is_refused() -> None:
         ({"version": 2}, "format 2"),
         ({"name": 3}, "cannot be read: name"),
         ({"server": "/etc"}, "'/etc'"),
-        ({"server": "servers/resources/../../x"}, "no such place"),
-        ({"config": "servers/resources/../../../etc/x.yaml"}, "no such place"),
-        ({"along": ["../x"]}, "no such place"),
+        ({"server": "servers/resources/../../x"}, "not such a place"),
+        ({"config": "servers/resources/../../../etc/x.yaml"}, "not such a place"),
+        ({"along": ["../x"]}, "not such a place"),
     ],
 )
 def test_a_label_that_cannot_be_meant_is_refused(changes: dict[str, Any], message: str) -> None:

@@ -12,7 +12,7 @@ from gym.runtime.user_state import (
     at_work,
     forget_lost_homes,
     known_homes,
-    nobody_at_work,
+    no_other_command,
     notes,
     remember_home,
 )
@@ -52,7 +52,7 @@ def test_without_a_writable_state_folder_nothing_is_remembered_and_nothing_fails
 
 
 def test_several_commands_work_at_once_and_no_one_prunes_meanwhile() -> None:
-    with at_work(), at_work(), nobody_at_work() as alone:
+    with at_work(), at_work(), no_other_command() as alone:
         assert not alone
-    with nobody_at_work() as alone, nobody_at_work() as second:
+    with no_other_command() as alone, no_other_command() as second:
         assert (alone, second) == (True, False)

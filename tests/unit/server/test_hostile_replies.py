@@ -22,8 +22,8 @@ def reply(body: bytes) -> bytes:
 async def ask(url: str) -> bytes:
     session = open_session()
     try:
-        ends = asyncio.get_running_loop().time() + 60
-        return (await Carrier(lambda: session).post(url, b"{}", {}, proxy=None, ends=ends)).body
+        deadline = asyncio.get_running_loop().time() + 60
+        return (await Carrier(lambda: session).post(url, b"{}", {}, proxy=None, deadline=deadline)).body
     finally:
         await session.close()
 

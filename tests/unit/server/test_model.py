@@ -129,7 +129,7 @@ async def test_the_rollout_of_a_path_or_a_header_is_known_while_answering() -> N
         await served.post("/ng-rollout/9/training-token-capture/v1/responses", {"input": "x"})
         await served.post("/v1/responses", {"input": "x"})
     assert [one.key for one in served.model.callers] == ["7-1", "8-1", "9", ""]
-    assert [one.ends is None for one in served.model.callers] == [True, False, True, True]
+    assert [one.deadline is None for one in served.model.callers] == [True, False, True, True]
 
 
 async def test_a_model_with_several_upstreams_hands_a_cookie_to_callers_without_a_rollout_id() -> None:

@@ -118,7 +118,7 @@ async def test_a_storm_of_refusals_slows_the_calls_and_fails_none() -> None:
 async def test_a_pause_beyond_the_deadline_fails_its_own_call_and_holds_back_no_other() -> None:
     failures = [Failure(429, {"error": "slow down"}, {"retry-after": "60"})]
     async with fake_openai(failures=failures) as provider, upstream_of(provider) as asked:
-        caller.set(CallContext(ends=asyncio.get_running_loop().time() + 5))
+        caller.set(CallContext(deadline=asyncio.get_running_loop().time() + 5))
         with pytest.raises(RolloutError, match="answered 429: slow down") as caught:
             await asked.post("/responses", ASK)
         assert (caught.value.kind, caught.value.retryable) == ("model", True)
@@ -127,7 +127,7 @@ async def test_a_pause_beyond_the_deadline_fails_its_own_call_and_holds_back_no_
 
 
 async def test_a_wait_beyond_the_rollouts_deadline_is_not_begun() -> None:
-    caller.set(CallContext(ends=asyncio.get_running_loop().time() + 5))
+    caller.set(CallContext(deadline=asyncio.get_running_loop().time() + 5))
     failures = [Failure(503, {"error": "busy"}, {"retry-after": "60"})]
     async with fake_openai(failures=failures) as provider, upstream_of(provider) as asked:
         with pytest.raises(RolloutError, match="answered 503: busy"):

@@ -72,19 +72,19 @@ def test_a_limit_that_is_high_enough_stays() -> None:
 def test_without_a_bound_there_is_always_room() -> None:
     files = OpenFiles()
     assert all(files.take() for _ in range(100_000))
-    assert files.most == 0
+    assert files.max_connections == 0
 
 
 def test_some_files_are_kept_for_callers() -> None:
     files = OpenFiles()
     callers = 0
     files.bound(20_000, lambda: callers)
-    assert files.most == (20_000 - OWN - 1000) // 2
-    callers = files.most
+    assert files.max_connections == (20_000 - OWN - 1000) // 2
+    callers = files.max_connections
     taken = 0
     while files.take():
         taken += 1
-    assert taken in (files.most, files.most + 1)
+    assert taken in (files.max_connections, files.max_connections + 1)
     assert callers + taken <= 20_000 - OWN - 1000
 
 

@@ -61,12 +61,12 @@ def explain_end(pod: Pod) -> PodEnd | None:
         return PodEnd(f"its node is lost: {message}", False)
     if reason == "DeadlineExceeded":
         return PodEnd("it lived past its TTL, and no broker ended it", False)
-    ends = [state["terminated"] for state, _ in _states(pod, "containerStatuses") if "terminated" in state]
-    if any(ended.get("reason") == "OOMKilled" for ended in ends):
+    terminated = [state["terminated"] for state, _ in _states(pod, "containerStatuses") if "terminated" in state]
+    if any(ended.get("reason") == "OOMKilled" for ended in terminated):
         return PodEnd("it was ended for memory: it used all of `limits.memory`", True)
     if _lost_target(status):
         return PodEnd("its node is lost or being emptied", False)
-    for ended in ends:
+    for ended in terminated:
         words = f": {ended['message']}" if ended.get("message") else ""
         code = ended.get("exitCode")
         return PodEnd(f"its first process ended with exit code {code}{words}", code == NO_MEMORY)
