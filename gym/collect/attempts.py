@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from gym.collect.agent_replicas import AgentReplica, Header
 from gym.collect.circuit_breaker import CircuitBreaker
 from gym.collect.collect_options import AttemptOptions
-from gym.collect.provenance import Circumstances, describe_headers
+from gym.collect.provenance import AttemptInfo, describe_headers
 from gym.collect.run_replies import NotKept, VerifiedRollout, read_reply, without_key, without_key_in_failure
 from gym.collect.targets import Targets
 from gym.collect.task_reader import Task
@@ -36,7 +36,7 @@ class TaskResult(NamedTuple):
 
     rolled: VerifiedRollout | None
     failure: RolloutError | None
-    how: Circumstances
+    how: AttemptInfo
 
 
 class StartLimit(Protocol):
@@ -122,7 +122,7 @@ class Attempts:
                     limit.leave()
             seconds, queued = time.monotonic() - clock, clock - taken
             facts.update(notes or {})
-            how = Circumstances(tries, started, seconds, queued, stack, digest[:16], facts)
+            how = AttemptInfo(tries, started, seconds, queued, stack, digest[:16], facts)
             counts = breaker.record(number, failure)
             if failure is None:
                 return TaskResult(rolled, None, how)

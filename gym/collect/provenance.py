@@ -28,7 +28,7 @@ _MAX_HOPS = 8
 _NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 
 
-class Circumstances(NamedTuple):
+class AttemptInfo(NamedTuple):
     """How an attempt went, whatever its result."""
 
     attempt: int

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from gym.collect.provenance import Circumstances, describe_rollout
+from gym.collect.provenance import AttemptInfo, describe_rollout
 from gym.collect.task_reader import Task
 from gym.data.row_parsing import AGENT_REF
 from gym.http.pool import Reply
@@ -108,7 +108,7 @@ def _mask(parsed: dict[str, Any], key: str) -> dict[str, Any]:
     return masked
 
 
-def rollout_line(rolled: VerifiedRollout, task: Task, how: Circumstances) -> Body:
+def rollout_line(rolled: VerifiedRollout, task: Task, how: AttemptInfo) -> Body:
     """The reply's own bytes and our fields behind them, as one line."""
     body, parsed, reward, origin, one_line = rolled
     stamp = {"key": task.key, "agent": task.agent, "reward": reward, **how.to_dict(), **origin}
@@ -127,7 +127,7 @@ def rollout_fields(rolled: VerifiedRollout, task: Task) -> dict[str, Any]:
     return {**rolled.parsed, **_identity(task, rolled.parsed), STAMP: rolled.origin}
 
 
-def failure_line(failure: RolloutError, task: Task, how: Circumstances) -> bytes:
+def failure_line(failure: RolloutError, task: Task, how: AttemptInfo) -> bytes:
     """A failed rollout as data: the server, the reason, the time and the row. A soft failure keeps its reply."""
     reply = failure.parsed if isinstance(failure, SoftFailure) else {}
     line = {

@@ -24,7 +24,7 @@ class Prepared(Value):
     live: tuple[str, ...] = ()  # instances that read their sources from this machine: a change of one needs no build
 
 
-class Inside(Value):
+class ExecCommand(Value):
     """How to run a command where a server runs."""
 
     replica: str
@@ -61,7 +61,7 @@ class Runtime(Protocol):
 
     def status(self, home: Path) -> StackStatus | None: ...
 
-    def inside(self, home: Path, name: str, words: tuple[str, ...], *, terminal: bool) -> Inside:
+    def exec_command(self, home: Path, name: str, words: tuple[str, ...], *, terminal: bool) -> ExecCommand:
         """`words`, or a shell, beside the server of that name: with its files, its packages and its variables."""
         ...
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gym.collect.attempts import Attempts, TaskResult
 from gym.collect.circuit_breaker import GaveUp
-from gym.collect.provenance import Circumstances
+from gym.collect.provenance import AttemptInfo
 from gym.collect.task_reader import Task
 from gym.errors import GymError, InfraError, UserError, first_error
 from gym.trainers.blend import Blend, Draw
@@ -178,7 +178,7 @@ class GroupEngine:
             return
         what = f"{WORDS[why]}, {restarts} times: raise max_stale, drain for longer, or update less often"
         failure = RolloutError("cancelled", what, server=task.agent, retryable=False)
-        group.add(task, TaskResult(None, failure, Circumstances(max(tries, 1), 0.0, 0.0)), self.pace.version)
+        group.add(task, TaskResult(None, failure, AttemptInfo(max(tries, 1), 0.0, 0.0)), self.pace.version)
 
     def _renew(self, group: GrowingGroup, oldest: int) -> None:
         """Restarts what is too old, in a group under way or in one that waits to be taken."""

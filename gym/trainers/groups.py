@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from gym.collect.attempts import TaskResult
-from gym.collect.provenance import Circumstances
+from gym.collect.provenance import AttemptInfo
 from gym.collect.rollout_stream import Rollout, ended_to_rollout
 from gym.collect.task_reader import Task
 from gym.trainers.blend import Draw
@@ -176,10 +176,10 @@ class GroupRoll:
         """None when not one attempt of it has begun: there is nothing to tell."""
         if not self.began:
             return None
-        how = Circumstances(self.tries, self.began, time.monotonic() - self._clock, facts=dict(self._noted))
+        how = AttemptInfo(self.tries, self.began, time.monotonic() - self._clock, facts=dict(self._noted))
         return _called_off(self.task, how, why)
 
 
-def _called_off(task: Task, how: Circumstances, why: Why) -> Rollout:
+def _called_off(task: Task, how: AttemptInfo, why: Why) -> Rollout:
     failure = RolloutError("cancelled", WORDS[why], server=task.agent, retryable=False)
     return ended_to_rollout(task, TaskResult(None, failure, how._replace(facts={**how.facts, "why": why})))

@@ -96,8 +96,8 @@ async def test_two_agents_in_one_container_are_what_they_are_alone(stand: Stand)
         lines = "\n".join(stand.runtime.logs(stand.home, (name,), follow=False, tail=100))
         assert lines.count("simple-agent-shared is ready") >= 2, name
         assert (
-            stand.runtime.inside(stand.home, name, ("true",), terminal=False).argv[-2:-1]
-            == (stand.runtime.inside(stand.home, MCQA, ("true",), terminal=False).argv[-2:-1])
+            stand.runtime.exec_command(stand.home, name, ("true",), terminal=False).argv[-2:-1]
+            == (stand.runtime.exec_command(stand.home, MCQA, ("true",), terminal=False).argv[-2:-1])
         )
     for name in AGENTS:
         before, others = started(host(stand)), started(host(stand, "mcqa"))

@@ -293,7 +293,7 @@ class PipeChannel:
                     self._take(frame)
         except OSError as error:
             why = f"the connection to the sandbox broke: {error}"
-        except frames.OutOfStep as error:
+        except frames.FrameError as error:
             why = f"the helper in the sandbox sent invalid frames: {error}"
         finally:
             self._break(why)
@@ -319,7 +319,7 @@ class PipeChannel:
                 process.abandon(
                     error if isinstance(error, TooMuchSent) else lost(f"its helper sent an invalid frame: {error}")
                 )
-                raise frames.OutOfStep(str(error)) from error
+                raise frames.FrameError(str(error)) from error
             except Exception as error:  # noqa: BLE001 (a failing listener of one command must not end all of them)
                 failure = error if isinstance(error, RolloutError) else None
                 process.abandon(failure or RolloutError("sandbox", f"the listener to its output failed: {error!r}"))

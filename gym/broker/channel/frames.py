@@ -67,7 +67,7 @@ class ResultFrame(NamedTuple):
     max_rss: int
 
 
-class OutOfStep(ValueError):
+class FrameError(ValueError):
     """The bytes are not frames."""
 
 
@@ -89,12 +89,12 @@ class FrameDecoder:
             while len(waiting) - at >= HEAD.size:
                 kind, stream, length = HEAD.unpack_from(waiting, at)
                 if length > LONGEST:
-                    raise OutOfStep(f"a frame of {length} bytes")
+                    raise FrameError(f"a frame of {length} bytes")
                 end = at + HEAD.size + length
                 if len(waiting) <= end:
                     return
                 if waiting[end] != END[0]:
-                    raise OutOfStep("a frame without its end")
+                    raise FrameError("a frame without its end")
                 body = bytes(waiting[at + HEAD.size : end])
                 at = end + 1
                 yield Frame(kind, stream, body)
@@ -115,13 +115,13 @@ def decode_hello(body: bytes) -> tuple[int, tuple[tuple[int, str], ...]]:
     try:
         _, version, pid, _, _, count = HELLO_BODY.unpack_from(body)
     except struct.error:
-        raise OutOfStep("a hello that is too short") from None
+        raise FrameError("a hello that is too short") from None
     if version != PROTOCOL:
-        raise OutOfStep(f"a helper that speaks version {version}, not {PROTOCOL}")
+        raise FrameError(f"a helper that speaks version {version}, not {PROTOCOL}")
     at, kept = HELLO_BODY.size, []
     for _ in range(count):
         if at + 8 > len(body):
-            raise OutOfStep("a hello that names more jobs than it holds")
+            raise FrameError("a hello that names more jobs than it holds")
         stream, length = struct.unpack_from("<II", body, at)
         kept.append((stream, body[at + 8 : at + 8 + length].decode("utf-8", "replace")))
         at += 8 + length

@@ -24,8 +24,8 @@ def command(name: Server, words: Words = None, stack: StackName = DEFAULT_STACK)
     """
     session = find_session(stack)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    inside = session.runtime.inside(session.home, name, tuple(words or ()), terminal=terminal)
+    found = session.runtime.exec_command(session.home, name, tuple(words or ()), terminal=terminal)
     if terminal and not words:
-        console.note(f"a shell beside {inside.replica}{f' in {inside.cwd}' if inside.cwd else ''}; `exit` leaves it")
+        console.note(f"a shell beside {found.replica}{f' in {found.cwd}' if found.cwd else ''}; `exit` leaves it")
     with LIFE.hidden():
-        become_program(inside.argv, cwd=inside.cwd, env=inside.env)
+        become_program(found.argv, cwd=found.cwd, env=found.env)

@@ -11,7 +11,7 @@ import typer
 from gym.cli import console
 from gym.cli.options import AsJson
 from gym.cli.study_options import InputsFile, Rollouts, need_number, show_facts, show_some
-from gym.collect.study.difficulty import Borders, Profile, TaskRate, profile_rollouts
+from gym.collect.study.difficulty import DifficultyBounds, Profile, TaskRate, profile_rollouts
 from gym.collect.study.recorded import find_rollouts, open_inputs
 from gym.data.whole_files import refuse_other_form
 from gym.errors import UserError
@@ -52,7 +52,7 @@ def command(
         profile = profile_rollouts(
             paths,
             asked,
-            borders=Borders(too_easy, too_hard),
+            bounds=DifficultyBounds(too_easy, too_hard),
             partial=partial,
             keep=keep_between,
             keep_file=output,

@@ -46,7 +46,7 @@ class Scanned:
 
 
 @dataclass(slots=True)
-class _Held:
+class _LeasedTask:
     """A task that Redis has leased to this collector."""
 
     number: int
@@ -76,9 +76,9 @@ class QueueFeed:
         self._waiting = FairQueue()
         self._arrived = asyncio.Event()
         self._asking = 0  # workers that wait for a task
-        self._held: dict[int, _Held] = {}  # by number
+        self._leased: dict[int, _LeasedTask] = {}  # by number
         self._mine = bytearray()  # a bit for each task that this collector's files hold
-        self._numbers: dict[str, int] = {}  # of held tasks, by key
+        self._numbers: dict[str, int] = {}  # of leased tasks, by key
         self._lines: dict[Path, list[tuple[int, int]]] = {}  # by file: heaps of (line, number)
         self._to_tell: set[int] = set()
         self._tell = asyncio.Event()
@@ -132,7 +132,7 @@ class QueueFeed:
     def settle(self, task: Task, how: How, file: Path | None = None, line: int = 0) -> None:
         """How a task ended, and the line that must be on the disk before the others are notified."""
         number = self._numbers.pop(task.key)
-        self._held[number].ended = how
+        self._leased[number].ended = how
         if how == "done":
             self._mine[number // 8] |= 1 << number % 8
         if file:
@@ -172,7 +172,7 @@ class QueueFeed:
             with suppress(GymError, TimeoutError):
                 async with asyncio.timeout(_END_SECONDS):
                     await self._tell_now()
-                    await self._queue.release(id for one in self._held.values() for id in one.ids)
+                    await self._queue.release(id for one in self._leased.values() for id in one.ids)
         await self._queue.aclose()
 
     @property
@@ -216,13 +216,13 @@ class QueueFeed:
 
     async def _tell_now(self) -> None:
         ended = [
-            (id, number, self._held[number].ended or "done") for number in self._to_tell for id in self._ids(number)
+            (id, number, self._leased[number].ended or "done") for number in self._to_tell for id in self._ids(number)
         ]
         if not ended:
             return
         view = await self._queue.settle(ended)
         for _, number, _how in ended:
-            self._held.pop(number, None)
+            self._leased.pop(number, None)
         self._to_tell.difference_update(number for _, number, _how in ended)
         if view is not None:
             self._see(view)
@@ -242,16 +242,16 @@ class QueueFeed:
         """What Redis says is this collector's. A task that its files hold is reported again: Redis has lost it."""
         new = []
         for id, number in found:
-            held = self._held.get(number)
-            if held is None:
-                held = self._held[number] = _Held(number)
+            leased = self._leased.get(number)
+            if leased is None:
+                leased = self._leased[number] = _LeasedTask(number)
                 if self._is_mine(number):
-                    held.ended = "done"
+                    leased.ended = "done"
                     self._plan_to_tell(number)
                 else:
                     new.append(number)
-            if id not in held.ids:
-                held.ids.append(id)
+            if id not in leased.ids:
+                leased.ids.append(id)
         if new:
             for number, task in zip(sorted(new), await asyncio.to_thread(self._cursor.find, new), strict=True):
                 self._numbers[task.key] = number
@@ -301,7 +301,7 @@ class QueueFeed:
         self._tell.set()
 
     def _ids(self, number: int) -> list[str]:
-        return self._held[number].ids
+        return self._leased[number].ids
 
     def _is_mine(self, number: int) -> bool:
         return bool(self._mine[number // 8] >> number % 8 & 1)

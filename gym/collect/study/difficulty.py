@@ -36,7 +36,7 @@ MAX_LISTED = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Borders:
+class DifficultyBounds:
     """Of a task's mean reward; where rewards are 0 or 1 that is its pass rate."""
 
     too_easy: float = 1.0
@@ -83,7 +83,7 @@ def profile_rollouts(
     paths: OutputPaths,
     inputs: Inputs,
     *,
-    borders: Borders,
+    bounds: DifficultyBounds,
     partial: bool = False,
     keep: tuple[float, float] | None = None,
     keep_file: Path | None = None,
@@ -105,7 +105,7 @@ def profile_rollouts(
     means: dict[int, float] = {}
     with result_file(profile.tasks_file, replace=True) as stream:
         for agent, table in sorted(tables.items()):
-            for task, line in _task_lines(agent, table, inputs, borders, profile):
+            for task, line in _task_lines(agent, table, inputs, bounds, profile):
                 means[task] = line["mean/reward"]
                 stream.write(write_cut(line) + b"\n")
     for agent, table in sorted(tables.items()):
@@ -139,7 +139,7 @@ def _missing(missing: int, total: int, paths: OutputPaths) -> str:
 
 
 def _task_lines(
-    agent: str, table: NumberTable, inputs: Inputs, borders: Borders, profile: Profile
+    agent: str, table: NumberTable, inputs: Inputs, bounds: DifficultyBounds, profile: Profile
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     for task, places in table.groups():
         rows = [table.at(place) for place in places]
@@ -151,7 +151,7 @@ def _task_lines(
         expected = inputs.expected(task)
         described = describe_columns(columns)
         mean = described["mean/reward"]
-        difficulty = borders.judge(mean)
+        difficulty = bounds.judge(mean)
         profile.add(TaskRate(task, agent, mean, len(places), first.where, difficulty))
         infos = [
             {"rollout_id": f"{task}:{table.repeats[place]}", **row} for place, row in zip(places, rows, strict=True)

@@ -14,7 +14,7 @@ from typing import Any
 from gym.collect.study.comparison import By
 from gym.collect.study.in_steps import Steps, Unfinished
 from gym.console.compare.run_pairs import Asked, choose, compare_sides_in_steps, shared_components
-from gym.console.compare.run_side import HeldRun, RunSide, read_side
+from gym.console.compare.run_side import RunSide, RunSnapshot, read_side
 from gym.console.viewer.run_files import Run, RunFiles
 from gym.errors import UserError
 
@@ -23,7 +23,7 @@ IDLE = 3.0  # after so many seconds without a question a comparison gives way to
 MAX_KEPT = 8  # pairs
 
 Pair = dict[str, Any]
-PairKey = tuple[HeldRun, HeldRun, Asked]
+PairKey = tuple[RunSnapshot, RunSnapshot, Asked]
 Question = tuple[tuple[str, ...], Asked]
 
 
@@ -42,25 +42,25 @@ class Comparisons:
         """`pairs`: those that are whole. `counting`: how far the others are, None where all are whole."""
         border = self._clock() + MOMENT
         with self._files.lock:
-            held = [HeldRun.of(run) for run in runs]
+            snapshots = [RunSnapshot.of(run) for run in runs]
         mine = self._lock.acquire(timeout=MOMENT)
         if not mine:
-            return _waiting(held, [])
+            return _waiting(snapshots, [])
         try:
-            return self._ask(held, Asked(by, flip_at), lambda: self._clock() > border)
+            return self._ask(snapshots, Asked(by, flip_at), lambda: self._clock() > border)
         finally:
             self._lock.release()
 
-    def _ask(self, held: Sequence[HeldRun], asked: Asked, is_over: Callable[[], bool]) -> dict[str, Any]:
+    def _ask(self, snapshots: Sequence[RunSnapshot], asked: Asked, is_over: Callable[[], bool]) -> dict[str, Any]:
         self._forget()
-        found = [self._kept[key] for other in held[1:] if (key := (held[0], other, asked)) in self._kept]
-        question = tuple(one.run.name for one in held), asked
-        if len(found) == len(held) - 1:
+        found = [self._kept[key] for other in snapshots[1:] if (key := (snapshots[0], other, asked)) in self._kept]
+        question = tuple(one.run.name for one in snapshots), asked
+        if len(found) == len(snapshots) - 1:
             return {"pairs": found, "counting": None}
         if self._now is None or (self._now.question != question and self._clock() - self._asked_at > IDLE):
-            self._now = _Comparison(question, held, self._kept, self._files.lock)
+            self._now = _Comparison(question, snapshots, self._kept, self._files.lock)
         if self._now.question != question:
-            return _waiting(held, found)
+            return _waiting(snapshots, found)
         self._asked_at = self._clock()
         return self._go_on(self._now, is_over)
 
@@ -72,13 +72,14 @@ class Comparisons:
         if whole is not None:
             return {"pairs": whole, "counting": None}
         self._now = now
-        return {"pairs": list(now.pairs), "counting": {"counted": now.counted, "of": _lines(now.held), "waits": False}}
+        counting = {"counted": now.counted, "of": _lines(now.snapshots), "waits": False}
+        return {"pairs": list(now.pairs), "counting": counting}
 
     def _forget(self) -> None:
         """Drops what was counted of a file that was rewritten."""
         for key in [key for key in self._kept if not (key[0].stands() and key[1].stands())]:
             del self._kept[key]
-        if self._now is not None and not all(one.stands() for one in self._now.held):
+        if self._now is not None and not all(one.stands() for one in self._now.snapshots):
             self._now = None
 
 
@@ -88,12 +89,12 @@ class _Comparison:
     def __init__(
         self,
         question: Question,
-        held: Sequence[HeldRun],
+        snapshots: Sequence[RunSnapshot],
         kept: dict[PairKey, Pair],
         lock: AbstractContextManager[Any],
     ) -> None:
         self.question = question
-        self.held = held
+        self.snapshots = snapshots
         self.pairs: list[Pair] = []
         self.work = Unfinished(self._compare())
         self._kept = kept
@@ -104,19 +105,19 @@ class _Comparison:
 
     @property
     def counted(self) -> int:
-        return min(self._read + (self._reading.seen if self._reading else 0), _lines(self.held))
+        return min(self._read + (self._reading.seen if self._reading else 0), _lines(self.snapshots))
 
     def _compare(self) -> Steps[list[Pair]]:
-        for other in self.held[1:]:
-            key = self.held[0], other, self.question[1]
+        for other in self.snapshots[1:]:
+            key = self.snapshots[0], other, self.question[1]
             if key not in self._kept:
                 self._kept[key] = yield from self._pair(other)
             self.pairs.append(self._kept[key])
         return self.pairs
 
-    def _pair(self, other: HeldRun) -> Steps[Pair]:
+    def _pair(self, other: RunSnapshot) -> Steps[Pair]:
         """One pair that cannot be compared does not hide the others."""
-        before, asked = self.held[0], self.question[1]
+        before, asked = self.snapshots[0], self.question[1]
         try:
             by = choose(before, other, asked.by)
             first = yield from self._first(by)
@@ -130,9 +131,9 @@ class _Comparison:
     def _first(self, by: By) -> Steps[RunSide]:
         """Counted once for all the others; so is what is wrong with it said of each."""
         if by not in self._firsts:
-            names = {name for other in self.held[1:] for name in shared_components(self.held[0], other)}
+            names = {name for other in self.snapshots[1:] for name in shared_components(self.snapshots[0], other)}
             try:
-                self._firsts[by] = yield from self._side(self.held[0], by, sorted(names))
+                self._firsts[by] = yield from self._side(self.snapshots[0], by, sorted(names))
             except UserError as error:
                 self._firsts[by] = error
         found = self._firsts[by]
@@ -140,16 +141,16 @@ class _Comparison:
             raise found
         return found
 
-    def _side(self, held: HeldRun, by: By, names: Sequence[str]) -> Steps[RunSide]:
-        side = self._reading = RunSide(held)
+    def _side(self, snapshot: RunSnapshot, by: By, names: Sequence[str]) -> Steps[RunSide]:
+        side = self._reading = RunSide(snapshot)
         yield from read_side(side, by, names, self._lock)
         self._read, self._reading = self._read + side.seen, None
         return side
 
 
-def _waiting(held: Sequence[HeldRun], found: Sequence[Pair]) -> dict[str, Any]:
-    return {"pairs": found, "counting": {"counted": 0, "of": _lines(held), "waits": True}}
+def _waiting(snapshots: Sequence[RunSnapshot], found: Sequence[Pair]) -> dict[str, Any]:
+    return {"pairs": found, "counting": {"counted": 0, "of": _lines(snapshots), "waits": True}}
 
 
-def _lines(held: Sequence[HeldRun]) -> int:
-    return sum(one.count for one in held)
+def _lines(snapshots: Sequence[RunSnapshot]) -> int:
+    return sum(one.count for one in snapshots)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from gym.collect.study.comparison import By, Flip, RolloutComparison, TaskPair, compare_in_steps, pair_places, task_pair
 from gym.collect.study.estimates import EXACT, Sample, p_value_in_steps
 from gym.collect.study.in_steps import STEP, Steps, gather
-from gym.console.compare.run_side import HeldRun, Measure, RunSide, TaskMeans, name_measures
+from gym.console.compare.run_side import Measure, RunSide, RunSnapshot, TaskMeans, name_measures
 from gym.console.runs.run_tally import Moments
 from gym.console.viewer.run_files import Run
 
@@ -26,12 +26,12 @@ class Asked(NamedTuple):
     flip_at: float
 
 
-def choose(before: HeldRun, after: HeldRun, by: By | None) -> By:
+def choose(before: RunSnapshot, after: RunSnapshot, by: By | None) -> By:
     digests = [one.first_digest() for one in (before, after)]
     return by or ("row" if all(digests) else "index")
 
 
-def shared_components(before: HeldRun, after: HeldRun) -> list[str]:
+def shared_components(before: RunSnapshot, after: RunSnapshot) -> list[str]:
     return sorted(before.columns.components.keys() & after.columns.components.keys())[:MAX_MEASURES]
 
 
@@ -46,7 +46,7 @@ def compare_sides_in_steps(
     if chosen == "index":
         places.sort(key=lambda both: second.numbers[both[1]])
     measures = []
-    for measure in name_measures(shared_components(first.held, second.held)):
+    for measure in name_measures(shared_components(first.snapshot, second.snapshot)):
         found = yield from _compare_measure(measure, first, second, places)
         measures += [found] if found else []
     with lock:
@@ -67,7 +67,7 @@ def _view(first: RunSide, second: RunSide, pairs: Sequence[TaskPair], compared: 
         "p_value": compared.p_value,
         "better": compared.better,
         "worse": compared.worse,
-        "flips": [_flip_view(flip, first.held.run, second.held.run, titles) for flip in compared.flips],
+        "flips": [_flip_view(flip, first.snapshot.run, second.snapshot.run, titles) for flip in compared.flips],
         "points": [[one.task, one.before, one.after, titles.get(one.task, "")] for one in points],
     }
 

@@ -24,9 +24,9 @@ MEASURES = {"tokens in": "tokens_in", "tokens out": "tokens_out", "seconds": "se
 class RunSide(Side):
     """Plain dicts: four times as fast as the tables of `gym compare`, and gone as soon as the runs are compared."""
 
-    def __init__(self, held: HeldRun) -> None:
-        super().__init__(held.run.path)
-        self.held = held
+    def __init__(self, snapshot: RunSnapshot) -> None:
+        super().__init__(snapshot.run.path)
+        self.snapshot = snapshot
         self.tasks: dict[int, int] = {}
         self.rollouts: dict[int, int] = {}
         self.seen = 0  # lines
@@ -38,12 +38,12 @@ class RunSide(Side):
         found: dict[int, str] = {}
         for number, line in zip(self.numbers, self.firsts, strict=True):
             if number in tasks and number not in found:
-                found[number] = self.held.columns.title(line)
+                found[number] = self.snapshot.columns.title(line)
         return found
 
     def add(self, by: By, start: int, facts: Sequence[Sequence[Any]]) -> array[int]:
         """The places of tasks of these lines, -1 for what has none."""
-        texts, places = self.held.columns.texts, array("i")
+        texts, places = self.snapshot.columns.texts, array("i")
         failed = {kind for kind in set(facts[-1]) if texts[kind]}
         for line, (reward, task, repeat, digest, number, kind) in enumerate(zip(*facts, strict=True), start):
             if reward != reward or task < 0 or kind in failed:
@@ -96,7 +96,7 @@ class TaskMeans:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldRun:
+class RunSnapshot:
     """A run as it is when its comparison begins: it may grow meanwhile."""
 
     run: Run
@@ -104,7 +104,7 @@ class HeldRun:
     count: int
 
     @classmethod
-    def of(cls, run: Run) -> HeldRun:
+    def of(cls, run: Run) -> RunSnapshot:
         return cls(run, run.rollouts.columns, len(run.rollouts.columns))
 
     def stands(self) -> bool:
@@ -123,10 +123,10 @@ class HeldRun:
 
 def read_side(side: RunSide, by: By, names: Sequence[str], lock: AbstractContextManager[Any]) -> Steps[RunSide]:
     """`names`: of components of the reward, which are means by task too. Each step is some lines."""
-    held, columns = side.held, side.held.columns
+    snapshot, columns = side.snapshot, side.snapshot.columns
     side.measures = {measure: TaskMeans() for measure in name_measures(names)}
-    for start in range(0, held.count, STEP):
-        end = min(start + STEP, held.count)
+    for start in range(0, snapshot.count, STEP):
+        end = min(start + STEP, snapshot.count)
         with lock:
             facts = [columns.column(name)[start:end] for name in FACTS]
             values = {measure: _column(columns, measure)[start:end] for measure in side.measures}

@@ -16,7 +16,7 @@ import orjson
 from gym.collect.sidecar import OutputPaths
 from gym.collect.study.in_steps import Unfinished
 from gym.console.runs.agent_passes import TaskPasses
-from gym.console.runs.run_figures import draw_figures, hold, sum_up, task_rows
+from gym.console.runs.run_figures import draw_figures, sum_up, take_snapshot, task_rows
 from gym.console.runs.run_tally import RunTally
 from gym.console.runs.task_sums import count_passed
 from gym.console.viewer.run_files import Run, RunFiles
@@ -129,8 +129,8 @@ class RunBoard:
             if tally.behind:
                 return None
             with self._files.lock:
-                held = hold(tally)
-            drawing = _Drawing(tally, held.changes, generation, Unfinished(draw_figures(held, *asked)))
+                snapshot = take_snapshot(tally)
+            drawing = _Drawing(tally, snapshot.changes, generation, Unfinished(draw_figures(snapshot, *asked)))
         found = drawing.work.go_on(lambda: self._clock() > border)
         self._drawings[run.name, *asked] = drawing
         while len(self._drawings) > MAX_DRAWN:

@@ -47,7 +47,7 @@ def sum_up(tally: RunTally) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class FiguresSnapshot:
     """A run at one moment: what its drawings are made of, and its sums. The run may grow meanwhile."""
 
     changes: int
@@ -67,12 +67,12 @@ class Held:
     names: list[str]
 
 
-def hold(tally: RunTally) -> Held:
+def take_snapshot(tally: RunTally) -> FiguresSnapshot:
     """With the tally's lock and that of the files: copies, a few milliseconds."""
     columns, seen = tally.columns, tally.seen
     seconds = _total(one.seconds for one in tally.agents.values())
     names = sorted(columns.components)[:MAX_COMPONENTS]
-    return Held(
+    return FiguresSnapshot(
         changes=tally.changes,
         sums=sum_up(tally),
         hops=_hops(tally, seconds.mean),
@@ -91,27 +91,27 @@ def hold(tally: RunTally) -> Held:
     )
 
 
-def draw_figures(held: Held, pass_at: float, k: int) -> Steps[dict[str, Any]]:
+def draw_figures(snapshot: FiguresSnapshot, pass_at: float, k: int) -> Steps[dict[str, Any]]:
     """`k`: of pass@k beside each agent; 0 chooses one."""
-    passed = count_passed(held.places, held.rewards, pass_at, len(held.tries))
+    passed = count_passed(snapshot.places, snapshot.rewards, pass_at, len(snapshot.tries))
     yield
-    interval = interval_of(held.means)
+    interval = interval_of(snapshot.means)
     yield
-    groups = group_tasks(held.owners, held.tries, passed)
+    groups = group_tasks(snapshot.owners, snapshot.tries, passed)
     yield
     passes = draw_passes(groups.items())
     k = k or choose_k(passes)
-    by_agent = yield from sum_agents(held.owners, held.spreads, groups, held.tries, k)
-    bars = draw_bars(held.rewards)
+    by_agent = yield from sum_agents(snapshot.owners, snapshot.spreads, groups, snapshot.tries, k)
+    bars = draw_bars(snapshot.rewards)
     yield
-    curve = yield from _gather_curve(held)
-    rate = _rate(held)
+    curve = yield from _gather_curve(snapshot)
+    rate = _rate(snapshot)
     yield
     components = []
-    for name, values in held.components.items():
+    for name, values in snapshot.components.items():
         components.append({"name": name, **_histogram(values)})
         yield
-    return held.sums | {
+    return snapshot.sums | {
         "interval": interval,
         "rate": rate,
         "bars": bars,
@@ -120,15 +120,15 @@ def draw_figures(held: Held, pass_at: float, k: int) -> Steps[dict[str, Any]]:
         "pass_at": pass_at,
         "passes": passes,
         "k": k,
-        "agents": _with_passes(held, by_agent),
-        "hops": held.hops,
-        "percentiles": _percentiles(held.seconds),
+        "agents": _with_passes(snapshot, by_agent),
+        "hops": snapshot.hops,
+        "percentiles": _percentiles(snapshot.seconds),
     }
 
 
-def _gather_curve(held: Held) -> Steps[list[dict[str, float | None]]]:
+def _gather_curve(snapshot: FiguresSnapshot) -> Steps[list[dict[str, float | None]]]:
     found = []
-    for point in draw_curve(held.ends, held.rewards):
+    for point in draw_curve(snapshot.ends, snapshot.rewards):
         found.append(point)
         if not len(found) % POINTS_A_STEP:
             yield
@@ -162,9 +162,9 @@ def _kind_view(tally: RunTally, kind: str, count: int) -> dict[str, Any]:
     return {"kind": kind, "count": count, "examples": tally.examples.of(kind)}
 
 
-def _with_passes(held: Held, by_agent: Mapping[int, dict[str, Any]]) -> list[dict[str, Any]]:
-    passes = {held.names[number]: one for number, one in by_agent.items()}
-    return [{**one, **passes.get(one["name"], {})} for one in held.sums["agents"]]
+def _with_passes(snapshot: FiguresSnapshot, by_agent: Mapping[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    passes = {snapshot.names[number]: one for number, one in by_agent.items()}
+    return [{**one, **passes.get(one["name"], {})} for one in snapshot.sums["agents"]]
 
 
 def _agent_view(one: AgentTally) -> dict[str, Any]:
@@ -226,17 +226,17 @@ def _hops(tally: RunTally, seconds: float | None) -> dict[str, Any] | None:
     return {"hops": named, "rest": rest, "whole": whole, "queued": 1000 * (tally.queued.mean or 0.0)}
 
 
-def _rate(held: Held) -> float | None:
+def _rate(snapshot: FiguresSnapshot) -> float | None:
     """Rollouts a second over the last minute of the run."""
-    if not math.isfinite(held.last):
+    if not math.isfinite(snapshot.last):
         return None
-    border, count, first = held.last - RATE_SECONDS, 0, held.last
-    for began, seconds in zip(reversed(held.began), reversed(held.seconds), strict=True):
+    border, count, first = snapshot.last - RATE_SECONDS, 0, snapshot.last
+    for began, seconds in zip(reversed(snapshot.began), reversed(snapshot.seconds), strict=True):
         ended = began + (seconds if seconds == seconds else 0.0)
         if not ended >= border:
             break
         count, first = count + 1, min(first, began)
-    return count / (held.last - first) if count and held.last > first else None
+    return count / (snapshot.last - first) if count and snapshot.last > first else None
 
 
 def _total(moments: Iterable[Moments]) -> Moments:

@@ -59,7 +59,7 @@ from gym.runtime.compose.work import working
 from gym.runtime.gpus import check_gpus, count_engine_gpus, count_gpus
 from gym.runtime.lateness import start_seconds
 from gym.runtime.local.home import one_command, prepare_home
-from gym.runtime.protocol import Inside, Prepared
+from gym.runtime.protocol import ExecCommand, Prepared
 from gym.runtime.runtime_names import RuntimeName
 from gym.runtime.signals import ignore_interrupts
 from gym.runtime.status import OnStatus, StackStatus
@@ -215,12 +215,12 @@ class ComposeRuntime:
     def status(self, home: Path) -> StackStatus | None:
         return read_status(home)
 
-    def inside(self, home: Path, name: str, words: tuple[str, ...], *, terminal: bool) -> Inside:
+    def exec_command(self, home: Path, name: str, words: tuple[str, ...], *, terminal: bool) -> ExecCommand:
         layout = Layout(home.resolve())
         plan = layout.read_plan()
         with engine_alone() as client:
             one = choose_running(containers_of(client, layout), plan, name)
-        return inside_container(one.id, replica_id(one, plan), words, terminal=terminal)
+        return exec_in_container(one.id, replica_id(one, plan), words, terminal=terminal)
 
     def logs(self, home: Path, names: tuple[str, ...], *, follow: bool, tail: int) -> Iterator[str]:
         layout = Layout(home.resolve())
@@ -320,10 +320,10 @@ def _running_processes(layout: Layout) -> dict[str, str]:
         return running_processes(former, observed(containers_of(client, layout)))
 
 
-def inside_container(id: str, replica: str, words: tuple[str, ...], *, terminal: bool) -> Inside:
+def exec_in_container(id: str, replica: str, words: tuple[str, ...], *, terminal: bool) -> ExecCommand:
     flags = ("--interactive", *(["--tty"] if terminal else []))
     argv = ("docker", "exec", *flags, id, *(words or SHELL))
-    return Inside(replica=replica, argv=argv, env=docker_environ(engine_host()))
+    return ExecCommand(replica=replica, argv=argv, env=docker_environ(engine_host()))
 
 
 def _start_timeout(client: docker.DockerClient, plan: Plan, timeout: float | None, more: int = 0) -> float:

@@ -24,7 +24,7 @@ GONE_WITHIN_SECONDS: Final = 10.0
 SCRIPTS: Final = Path(__file__).parent  # they run without site packages
 
 
-class CarriedOn(InfraError):
+class SupervisorReplaced(InfraError):
     """The supervisor was killed under a command, and another one carries on with what was asked for."""
 
 
@@ -80,7 +80,7 @@ def supervisor_ended(home: Home) -> InfraError:
     """What to say when it is gone without a word."""
     if (successor := find_supervisor(home)) is not None:
         successor.close()
-        return CarriedOn(
+        return SupervisorReplaced(
             f"the supervisor of the stack in {home.path} was killed; another one carries on with what was asked for.",
             "How far it is: gym ps",
         )

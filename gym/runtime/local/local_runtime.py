@@ -14,7 +14,7 @@ from gym.runtime.status import OnStatus, StackStatus
 
 if TYPE_CHECKING:
     from gym.plan.model import Change, Observed, Plan
-    from gym.runtime.protocol import Inside, Prepared
+    from gym.runtime.protocol import ExecCommand, Prepared
 
 
 class LocalRuntime:
@@ -60,10 +60,10 @@ class LocalRuntime:
         seen = look(place)
         return StackStatus.read(seen["status"]) if seen else orphans(place)
 
-    def inside(self, home: Path, name: str, words: tuple[str, ...], *, terminal: bool) -> Inside:
-        from gym.runtime.local.beside import find_beside  # noqa: PLC0415  (as above)
+    def exec_command(self, home: Path, name: str, words: tuple[str, ...], *, terminal: bool) -> ExecCommand:
+        from gym.runtime.local.exec_command import find_exec_command  # noqa: PLC0415  (as above)
 
-        return find_beside(Home(home.resolve()), name, words)
+        return find_exec_command(Home(home.resolve()), name, words)
 
     def logs(self, home: Path, names: tuple[str, ...], *, follow: bool, tail: int) -> Iterator[str]:
         place = Home(home.resolve())

@@ -26,7 +26,7 @@ from gym.runtime.local.pid_file import PidFile
 from gym.runtime.local.process_logs import rotate
 from gym.runtime.local.publish import Publisher
 from gym.runtime.local.remains import Remains
-from gym.runtime.local.replica_process import World
+from gym.runtime.local.replica_process import ProcessContext
 from gym.runtime.local.sidecar_folders import make_folders
 from gym.runtime.local.specs import CONSOLE, ROUTER, console_spec
 from gym.runtime.local.stack_order import StackOrder
@@ -54,7 +54,7 @@ class LocalStack:
         self._pid_file = pid_file
         self._store = store or FdStore()
         self._forks = ForkParents(reaper, home.path)
-        world = World(
+        context = ProcessContext(
             reaper,
             pid_file.add,
             pid_file.drop,
@@ -63,7 +63,7 @@ class LocalStack:
             tied=not self._store.is_kept,
             forks=self._forks,
         )
-        self._members = Members(world, group, self._store, self._on_change)
+        self._members = Members(context, group, self._store, self._on_change)
         self._publisher = Publisher(home)
         self._dirty = asyncio.Event()
         self._changed = asyncio.Condition()

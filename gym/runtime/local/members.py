@@ -13,7 +13,7 @@ from gym.render.launch_document import Address
 from gym.runtime.local.child_process import Adopted, ProcessSpec
 from gym.runtime.local.fd_store import FdStore
 from gym.runtime.local.listeners import address_of, listen_on_loopback, reserve_port, url_of
-from gym.runtime.local.replica_process import ReplicaProcess, ReplicaRole, Seat, World
+from gym.runtime.local.replica_process import ProcessContext, ReplicaProcess, ReplicaRole, Seat
 from gym.runtime.local.specs import CONSOLE, binds_itself
 from gym.runtime.status import ReplicaStatus
 from gym.wire.stack_names import SANDBOX
@@ -24,8 +24,10 @@ LEAVING_SECONDS = 0.5  # between leaving the discovery document and SIGTERM: cal
 class Members:
     """`group` owns the tasks of the processes; `on_change` is called for each that came or went."""
 
-    def __init__(self, world: World, group: asyncio.TaskGroup, store: FdStore, on_change: Callable[[], None]) -> None:
-        self._world = world
+    def __init__(
+        self, context: ProcessContext, group: asyncio.TaskGroup, store: FdStore, on_change: Callable[[], None]
+    ) -> None:
+        self._context = context
         self._group = group
         self._store = store
         self._on_change = on_change
@@ -105,7 +107,7 @@ class Members:
         hand_over = not member.binds and (service is None or not binds_itself(service))
         listener = self._sockets[member.replica]
         process = ReplicaProcess(
-            member, spec, listener, self._world, hand_over=hand_over, found=found, others=self._seats(others)
+            member, spec, listener, self._context, hand_over=hand_over, found=found, others=self._seats(others)
         )
         self._processes[spec.id] = process
         self._tasks[spec.id] = self._group.create_task(process.run(), name=spec.id)

@@ -17,7 +17,7 @@ from gym.wire.discovery import Discovery
 class Remains:
     record: Record | None
     generation: int = 0
-    sick: frozenset[str] = frozenset()  # replicas that were not healthy
+    unhealthy: frozenset[str] = frozenset()  # replicas
 
     def adoptable(self, home: Home, listening: Mapping[str, Collection[str]]) -> Iterator[tuple[str, Adopted, str]]:
         """Processes that live and listen on sockets we still hold; and the digest of what each was made from.
@@ -28,7 +28,7 @@ class Remains:
         found = find_processes(home, self.record)
         for name, identity in dict(reversed(found)).items():
             if name in listening:
-                healthy = self.sick.isdisjoint(listening[name])
+                healthy = self.unhealthy.isdisjoint(listening[name])
                 yield name, Adopted(identity, marker(home), healthy=healthy), digests.get(name, "")
 
     def end_others(self, home: Home, adopted: Collection[str], grace: float) -> None:

@@ -76,7 +76,7 @@ class Seat:
 
 
 @dataclass(frozen=True)
-class World:
+class ProcessContext:
     """What a process needs from its supervisor."""
 
     reaper: Reaper
@@ -96,7 +96,7 @@ class ReplicaProcess:
         member: ReplicaRole,
         spec: ProcessSpec,
         listener: socket.socket,
-        world: World,
+        context: ProcessContext,
         *,
         hand_over: bool,
         found: Adopted | None = None,  # it runs already: an earlier supervisor has started it
@@ -115,7 +115,7 @@ class ReplicaProcess:
         self.last_end_at = 0.0
         self.early_exits = 0
         self.hand_over = hand_over  # the listener itself is passed on; else the process binds its address
-        self._world = world
+        self._context = context
         self._found = found
         self._silent_since: float | None = None
         self._killed_for = ""
@@ -126,8 +126,8 @@ class ReplicaProcess:
         self._restart_now = False
         self._retired = False
         self._order = asyncio.Event()  # stop what runs: to restart it, or for good
-        if world.forks is not None and found is None:
-            world.forks.expect(spec)
+        if context.forks is not None and found is None:
+            context.forks.expect(spec)
 
     @property
     def url(self) -> str:
@@ -254,7 +254,7 @@ class ReplicaProcess:
             if process.returncode is None:  # we are being torn down ourselves
                 kill_group(process)
             self.pid = None
-            self._world.forget(self.spec.id)
+            self._context.forget(self.spec.id)
         if self._killed_for:
             return self._killed_for
         if code == EXIT_BLOCKED and self.detail.startswith(BLOCKED):
@@ -264,30 +264,30 @@ class ReplicaProcess:
 
     async def _start(self) -> Process:
         self._free_address()
-        spec, world = self.spec, self._world
+        spec, context = self.spec, self._context
         spec.log.parent.mkdir(mode=0o700, exist_ok=True)
         rotate(spec.log)
         self._log_start = size_of(spec.log)
 
         def remember(identity: Identity) -> None:
-            world.remember(spec.id, identity, spec.digest)
+            context.remember(spec.id, identity, spec.digest)
 
         with contextlib.ExitStack() as stack:
             listener = self.listener if self.hand_over else None
             if spec.digests:
                 listener = stack.enter_context(sockets_in_flight([one.listener for one in self.seats]))
-            forked = await world.forks.start(spec, listener, remember, tied=world.tied) if world.forks else None
-            return forked or start_process(spec, listener, remember, tied=world.tied)
+            forked = await context.forks.start(spec, listener, remember, tied=context.tied) if context.forks else None
+            return forked or start_process(spec, listener, remember, tied=context.tied)
 
     def _free_address(self) -> None:
         """A server that binds by itself gets its port from our reservation where the kernel allows it, and where that
         did not work the port is let go just before."""
         if not self.hand_over and (self.early_exits or sys.platform != "linux"):
             self.listener.close()
-            self._world.let_go(self.spec.id)
+            self._context.let_go(self.spec.id)
 
     async def _watch(self, process: Process) -> int:
-        exited = self._world.reaper.exit_of(process)
+        exited = self._context.reaper.exit_of(process)
         async with asyncio.TaskGroup() as group:
             health = group.create_task(self._ask_after(process))
             obedience = group.create_task(self._obey(process))
@@ -364,4 +364,4 @@ class ReplicaProcess:
     def _set(self, state: ReplicaState, detail: str = "") -> None:
         if (state, detail) != (self.state, self.detail):
             self.state, self.detail = state, detail
-            self._world.changed()
+            self._context.changed()

@@ -19,7 +19,7 @@ from gym.programs import find_program
 from gym.runtime.gpus import check_gpus, count_gpus
 from gym.runtime.local.early_supervisor import EARLY
 from gym.runtime.local.home import Home, one_command, prepare_home
-from gym.runtime.local.launch import CarriedOn, find_supervisor, launch_supervisor, supervisor_ended
+from gym.runtime.local.launch import SupervisorReplaced, find_supervisor, launch_supervisor, supervisor_ended
 from gym.runtime.local.listeners import listen_for_router
 from gym.runtime.local.pid_file import remove_published, sweep
 from gym.runtime.local.process_logs import begin_logs
@@ -111,7 +111,7 @@ def _apply(home: Home, order: StackOrder, on_status: OnStatus, timeout: float | 
         if connection is None:
             raise supervisor_ended(home)
         return follow(home, connection, on_status, "apply", order=order.model_dump(mode="json"), timeout=timeout)
-    except (NotUp, CarriedOn):  # the others serve meanwhile, and the supervisor goes on with those that are late
+    except (NotUp, SupervisorReplaced):  # the others serve, and the supervisor goes on with those that are late
         raise
     except BaseException:
         if fresh:

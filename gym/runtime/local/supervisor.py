@@ -67,28 +67,28 @@ async def supervise(home: Home, listener: socket.socket, store: FdStore) -> None
     loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as group:
         stack = LocalStack(home, pid_file, Reaper(loop), group, store)
-        desk = Desk(stack, me)
+        handler = ControlHandler(stack, me)
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, desk.over.set)
+            loop.add_signal_handler(number, handler.over.set)
         loop.add_signal_handler(signal.SIGHUP, lambda: None)
         if order is not None:
-            desk.asked = True
+            handler.asked = True
             log.warning("another supervisor was killed here: its servers are taken over")
             await stack.resume(order, store.left_sockets(), left)
-        server = ControlServer(home, desk, pid_file, store)
+        server = ControlServer(home, handler, pid_file, store)
         watchers = [
             stack.publish_for_ever(),
             stack.rotate_for_ever(),
             stack.reconcile_for_ever(),
-            _watch_home(home, desk),
-            _watch_warden(home, desk, store),
-            _expect_order(desk),
+            _watch_home(home, handler),
+            _watch_warden(home, handler, store),
+            _expect_order(handler),
         ]
         tasks = [group.create_task(watcher) for watcher in watchers]
         await server.open(listener)
         tasks.append(group.create_task(server.keep_open()))
-        await desk.over.wait()
-        await desk.stop()
+        await handler.over.wait()
+        await handler.stop()
         for task in tasks:
             task.cancel()
         server.close()
@@ -96,7 +96,7 @@ async def supervise(home: Home, listener: socket.socket, store: FdStore) -> None
     log.info("ended")
 
 
-class Desk:
+class ControlHandler:
     """Answers one connection each; one change at a time, and a stop goes before all."""
 
     def __init__(self, stack: LocalStack, me: Identity) -> None:
@@ -229,8 +229,8 @@ class Desk:
 class ControlServer:
     """The control socket: recreated when its file is gone, or commands would take the stack for dead."""
 
-    def __init__(self, home: Home, desk: Desk, pid_file: PidFile, store: FdStore) -> None:
-        self._home, self._desk, self._pid_file, self._store = home, desk, pid_file, store
+    def __init__(self, home: Home, handler: ControlHandler, pid_file: PidFile, store: FdStore) -> None:
+        self._home, self._handler, self._pid_file, self._store = home, handler, pid_file, store
         self._folder = folder_id(home.path)
         self._path = Path()
         self._file: tuple[int, int] | None = None
@@ -239,7 +239,7 @@ class ControlServer:
     async def open(self, listener: socket.socket) -> None:
         self._path = Path(str(listener.getsockname()))
         self._file = folder_id(self._path)
-        self._servers.append(await asyncio.start_unix_server(self._desk.serve, sock=listener, limit=LONGEST_LINE))
+        self._servers.append(await asyncio.start_unix_server(self._handler.serve, sock=listener, limit=LONGEST_LINE))
 
     async def keep_open(self) -> None:
         while True:
@@ -274,27 +274,27 @@ async def _try_send(writer: asyncio.StreamWriter, reply: dict[str, Any]) -> bool
     return True
 
 
-async def _watch_home(home: Home, desk: Desk) -> None:
+async def _watch_home(home: Home, handler: ControlHandler) -> None:
     folder = folder_id(home.path)
     while folder_id(home.path) == folder is not None:
         await asyncio.sleep(LOOK_FOR_HOME_EVERY)
     log.warning("%s is gone: everything is ended", home.path)
-    desk.over.set()
+    handler.over.set()
 
 
-async def _watch_warden(home: Home, desk: Desk, store: FdStore) -> None:
+async def _watch_warden(home: Home, handler: ControlHandler, store: FdStore) -> None:
     """No process would carry on after us: another warden is started, and with it our successor. No server notices."""
-    while not (store.lost and desk.is_idle):
+    while not (store.lost and handler.is_idle):
         await asyncio.sleep(HEARTBEAT)
     log.warning("the warden was killed: another one is started, and another supervisor carries on")
     launch_another_warden(home, store.held)
     os._exit(1)
 
 
-async def _expect_order(desk: Desk) -> None:
+async def _expect_order(handler: ControlHandler) -> None:
     await asyncio.sleep(FIRST_ORDER_WITHIN)
-    if not desk.asked:
-        desk.over.set()
+    if not handler.asked:
+        handler.over.set()
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from gym.runtime.status import OnStatus, StackStatus
 
 if TYPE_CHECKING:
     from gym.plan.model import Change, Observed, Plan
-    from gym.runtime.protocol import Inside, Prepared
+    from gym.runtime.protocol import ExecCommand, Prepared
 
 LOOK_EVERY = 0.5
 
@@ -64,16 +64,16 @@ class RayRuntime:
         seen = RayStack.of(home).look()
         return status_of(seen) if seen else None
 
-    def inside(self, home: Path, name: str, words: tuple[str, ...], *, terminal: bool) -> Inside:
+    def exec_command(self, home: Path, name: str, words: tuple[str, ...], *, terminal: bool) -> ExecCommand:
         """By a program here that passes on what the command wrote on its node; Ray has no terminal for it."""
-        from gym.runtime.protocol import Inside  # noqa: PLC0415 (as above)
+        from gym.runtime.protocol import ExecCommand  # noqa: PLC0415 (as above)
 
         seen = RayStack.of(home).look()
         if seen is None:
             raise not_running(home)
         replica = chosen_replicas(seen, (name,))[0]
-        runner = (sys.executable, "-P", "-m", "gym.runtime.ray_cluster.run_beside", str(home), replica)
-        return Inside(replica=replica, argv=(*runner, *(words or ("env",))))
+        runner = (sys.executable, "-P", "-m", "gym.runtime.ray_cluster.exec_on_ray", str(home), replica)
+        return ExecCommand(replica=replica, argv=(*runner, *(words or ("env",))))
 
     def logs(self, home: Path, names: tuple[str, ...], *, follow: bool, tail: int) -> Iterator[str]:
         stack = RayStack.of(home)

@@ -24,7 +24,7 @@ from gym.programs import find_program
 from gym.runtime.local.child_process import ProcessSpec, Reaper
 from gym.runtime.local.home import Home
 from gym.runtime.local.listeners import LOOPBACK, address_of, listen_for_router, url_of
-from gym.runtime.local.replica_process import ReplicaProcess, ReplicaRole, World
+from gym.runtime.local.replica_process import ProcessContext, ReplicaProcess, ReplicaRole
 from gym.runtime.local.server_environments import prepare_environment
 from gym.runtime.local.specs import (
     addresses_for,
@@ -84,9 +84,9 @@ class ReplicaHost:
             self._tell(str(error), state="unhealthy")
             self.ended.set()  # and its actor retries it: a port may be in use for a moment only
             return
-        world = World(self._reaper, lambda *_: None, lambda _: None, self._changed)
+        context = ProcessContext(self._reaper, lambda *_: None, lambda _: None, self._changed)
         hand_over = self._order.role != "server" or not binds_itself(self._order.service)
-        self._process = ReplicaProcess(member, spec, self._listener, world, hand_over=hand_over)
+        self._process = ReplicaProcess(member, spec, self._listener, context, hand_over=hand_over)
         if self._retired:
             self._process.retire()
         await self._process.run()

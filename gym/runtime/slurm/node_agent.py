@@ -28,7 +28,7 @@ from gym.runtime.local.specs import ROUTER
 from gym.runtime.local.stack_order import StackOrder
 from gym.runtime.local.start_waits import wait_routed
 from gym.runtime.slurm.job_view import JobView
-from gym.runtime.slurm.node_stack import GPUS, Neighbours, NodeSeat, NodeStack, leads
+from gym.runtime.slurm.node_stack import GPUS, NodeSeat, NodeStack, OtherNodes, leads
 from gym.runtime.slurm.shared_folder import JobRun, NodeReport, SeenJob, SharedFolder, WantedJob
 from gym.venvs import cache_dir
 
@@ -120,7 +120,7 @@ class NodeAgent:
             return False
         await self._take(wanted)
         assert self._wanted is not None
-        others = Neighbours(dict(self._shared.reports(len(self._seat.peers), self._seat.run)))
+        others = OtherNodes(dict(self._shared.reports(len(self._seat.peers), self._seat.run)))
         if self._stack.step(self._wanted, others):
             self._shared.write_specs(self._seat.rank, self._stack.specs())
         seen = await self._lead(self._wanted, others) if self._view else self._shared.seen()
@@ -179,7 +179,7 @@ class NodeAgent:
         report = self._stack.report(self._beat, 0).model_copy(update={"doing": words})
         self._shared.write_report(self._seat.rank, report)
 
-    async def _lead(self, wanted: WantedJob, others: Neighbours) -> SeenJob:
+    async def _lead(self, wanted: WantedJob, others: OtherNodes) -> SeenJob:
         assert self._view is not None
         reports = dict(others.reports) | {self._seat.rank: self._own_report()}
         seen = self._view.publish(wanted, reports)

@@ -19,7 +19,7 @@ from gym.runtime.local.home import Home
 from gym.runtime.local.listeners import LOOPBACK, listen_at, listen_for_router, listen_on_loopback, reserve_port, url_of
 from gym.runtime.local.members import Members
 from gym.runtime.local.parts import OrderedParts, all_ids, own_parts
-from gym.runtime.local.replica_process import ReplicaRole, World
+from gym.runtime.local.replica_process import ProcessContext, ReplicaRole
 from gym.runtime.local.sidecar_folders import make_folders
 from gym.runtime.local.sidecar_processes import sidecar_role
 from gym.runtime.local.specs import CONSOLE, ROUTER, binds_itself, service_member
@@ -54,7 +54,7 @@ class NodeSeat:
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class OtherNodes:
     """What the other nodes have said last."""
 
     reports: Mapping[int, NodeReport] = field(default_factory=dict)
@@ -84,13 +84,13 @@ class NodeStack:
         ports: Mapping[str, int],
     ) -> None:
         self._home, self.seat, self._ports = home, seat, ports
-        world = World(reaper, lambda *_: None, lambda _: None, wake)
-        self._members = Members(world, group, FdStore(), wake)
+        context = ProcessContext(reaper, lambda *_: None, lambda _: None, wake)
+        self._members = Members(context, group, FdStore(), wake)
         self._versions: dict[str, str] = {}
         self._gpus: dict[str, tuple[str, ...]] = {}
         self._names: set[str] = set()  # of all that ever had a socket here
 
-    def step(self, wanted: WantedJob, others: Neighbours) -> bool:
+    def step(self, wanted: WantedJob, others: OtherNodes) -> bool:
         """What can be done at once towards what is wanted; waits for nothing. True where a process got a new spec."""
         mine = [name for name in all_ids(wanted.order.plan) if wanted.placement[name] == self.seat.rank]
         for name in mine:
@@ -174,7 +174,7 @@ class NodeStack:
         host, port = self._members.address(name)
         return (self.seat.address if name == ROUTER else host), port
 
-    def _address(self, name: str, others: Neighbours) -> Address | None:
+    def _address(self, name: str, others: OtherNodes) -> Address | None:
         return self._own_address(name) if self._members.has_socket(name) else others.address(name)
 
     def _status(self, found: ReplicaStatus) -> ReplicaStatus:
@@ -185,7 +185,7 @@ class NodeStack:
 
     # Processes
 
-    def _start(self, wanted: WantedJob, mine: list[str], others: Neighbours) -> None:
+    def _start(self, wanted: WantedJob, mine: list[str], others: OtherNodes) -> None:
         order, plan = wanted.order, wanted.order.plan
         for name, (spec, member) in own_parts(order, self._home).items():
             if name in mine:
@@ -209,7 +209,7 @@ class NodeStack:
             self._members.ensure(member, spec, service)
             self._versions[spec.id] = wanted.version(spec.id)
 
-    def _roll(self, wanted: WantedJob, mine: list[str], others: Neighbours) -> None:
+    def _roll(self, wanted: WantedJob, mine: list[str], others: OtherNodes) -> None:
         """One replica of an instance at a time, wherever the others run: it waits for those of lower numbers."""
         for name in mine:
             if name not in self._members or self._versions[name] == wanted.version(name):
@@ -220,12 +220,12 @@ class NodeStack:
                 self._members[name].restart(self._spec(wanted, name, others))
                 self._versions[name] = wanted.version(name)
 
-    def _is_current(self, name: str, wanted: WantedJob, others: Neighbours) -> bool:
+    def _is_current(self, name: str, wanted: WantedJob, others: OtherNodes) -> bool:
         if name not in self._members:
             return others.is_current(name, wanted.version(name))
         return self._versions[name] == wanted.version(name) and self._members[name].state == "healthy"
 
-    def _spec(self, wanted: WantedJob, name: str, others: Neighbours) -> ProcessSpec:
+    def _spec(self, wanted: WantedJob, name: str, others: OtherNodes) -> ProcessSpec:
         parts = OrderedParts(wanted.order, self._home, lambda one: self._address(one, others) or (LOOPBACK, 0))
         spec, service = parts.spec(name), parts.owner(name)
         if service is None:

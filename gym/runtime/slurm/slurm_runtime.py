@@ -17,9 +17,9 @@ from gym.runtime.local.parts import choose
 from gym.runtime.local.process_logs import read_logs
 from gym.runtime.local.sandbox_provider import BWRAP
 from gym.runtime.preparing import reload_changed
-from gym.runtime.protocol import Inside, Prepared
+from gym.runtime.protocol import ExecCommand, Prepared
 from gym.runtime.runtime_names import RuntimeName
-from gym.runtime.slurm.beside_node import inside_argv
+from gym.runtime.slurm.exec_on_node import exec_on_node
 from gym.runtime.slurm.job_waits import JobWatch, status_of
 from gym.runtime.slurm.shared_folder import JobNote, SharedFolder, WantedJob
 from gym.runtime.slurm.slurm_programs import JobFacts, job_facts
@@ -65,13 +65,13 @@ class SlurmRuntime:
         drained = shared.drained() if not facts.alive else ""
         return _with_words(status, f"{facts.words()} ({drained})") if drained else status
 
-    def inside(self, home: Path, name: str, words: tuple[str, ...], *, terminal: bool) -> Inside:
+    def exec_command(self, home: Path, name: str, words: tuple[str, ...], *, terminal: bool) -> ExecCommand:
         shared, job, wanted, facts = _running(home)
         replica = choose(wanted.order.plan, (name,))[0][0]
         report = shared.report(wanted.placement[replica])
         if report is None:
             raise UserError(f"{replica} has not started: {facts.words()}.", "How it is: gym ps")
-        return inside_argv(home.resolve(), job.id, report.node, replica, words, terminal=terminal)
+        return exec_on_node(home.resolve(), job.id, report.node, replica, words, terminal=terminal)
 
     def logs(self, home: Path, names: tuple[str, ...], *, follow: bool, tail: int) -> Iterator[str]:
         watch = JobWatch(_shared(home))

@@ -22,7 +22,7 @@ from gym.render.compose import ROUTER_IMAGE
 from gym.render.host_urls import find_host_urls
 from gym.render.swarm import SwarmFacts, check_for_swarm, swarm_file
 from gym.runtime.compose.choice import check_instances, choose, choose_running
-from gym.runtime.compose.compose_runtime import ComposeRuntime, inside_container
+from gym.runtime.compose.compose_runtime import ComposeRuntime, exec_in_container
 from gym.runtime.compose.container_logs import follow_logs, read_logs
 from gym.runtime.compose.containers import Container, observed, replica_id
 from gym.runtime.compose.free_port import with_free_port
@@ -32,7 +32,7 @@ from gym.runtime.compose.prepare import prepare
 from gym.runtime.compose.stack_removal import mark_down
 from gym.runtime.lateness import start_seconds
 from gym.runtime.local.home import one_command, prepare_home
-from gym.runtime.protocol import Inside, Prepared
+from gym.runtime.protocol import ExecCommand, Prepared
 from gym.runtime.runtime_names import RuntimeName, read_choice
 from gym.runtime.signals import ignore_interrupts
 from gym.runtime.status import OnStatus, StackStatus
@@ -127,7 +127,7 @@ class SwarmRuntime:
                 return None
             return status_on_swarm(layout, plan, found, find_swarm(client))
 
-    def inside(self, home: Path, name: str, words: tuple[str, ...], *, terminal: bool) -> Inside:
+    def exec_command(self, home: Path, name: str, words: tuple[str, ...], *, terminal: bool) -> ExecCommand:
         layout = Layout(home.resolve())
         plan = layout.read_plan()
         with _client() as client:
@@ -140,7 +140,7 @@ class SwarmRuntime:
                 "engine reaches its own containers alone.",
                 f"There: docker exec -it {replica.container_id[:12]} sh",
             )
-        return inside_container(replica.container_id, replica_id(one, plan), words, terminal=terminal)
+        return exec_in_container(replica.container_id, replica_id(one, plan), words, terminal=terminal)
 
     def logs(self, home: Path, names: tuple[str, ...], *, follow: bool, tail: int) -> Iterator[str]:
         layout = Layout(home.resolve())

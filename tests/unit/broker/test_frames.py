@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gym.broker.channel import frames
-from gym.broker.channel.frames import Frame, FrameDecoder, Option, OutOfStep
+from gym.broker.channel.frames import Frame, FrameDecoder, FrameError, Option
 from gym.wire.sandbox import Rlimits
 
 a_frame = st.builds(Frame, st.integers(1, 255), st.integers(0, 2**32 - 1), st.binary(max_size=300))
@@ -31,12 +31,12 @@ def test_a_frame_without_its_end_is_none(frame: Frame, end: int) -> None:
     if end == frames.END[0]:
         assert list(FrameDecoder().feed(data)) == [frame]
     else:
-        with pytest.raises(OutOfStep):
+        with pytest.raises(FrameError):
             list(FrameDecoder().feed(data))
 
 
 def test_a_frame_of_a_gigabyte_is_none() -> None:
-    with pytest.raises(OutOfStep, match="a frame of 1073741824 bytes"):
+    with pytest.raises(FrameError, match="a frame of 1073741824 bytes"):
         list(FrameDecoder().feed(frames.HEAD.pack(frames.STDOUT, 1, 1 << 30)))
 
 
@@ -51,7 +51,7 @@ def test_an_answer_is_found_in_the_middle_of_anything(before: bytes, nonce: byte
 
 
 def test_another_version_of_the_helper_is_said_to_be_one() -> None:
-    with pytest.raises(OutOfStep, match="speaks version 99, not 1"):
+    with pytest.raises(FrameError, match="speaks version 99, not 1"):
         frames.decode_hello(frames.HELLO_BODY.pack(bytes(16), 99, 7, 0, 0, 0))
 
 

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from gym.collect.provenance import (
-    Circumstances,
+    AttemptInfo,
     describe_headers,
     describe_rollout,
     differences,
@@ -106,7 +106,7 @@ def test_the_stamp_stays_small_whatever_a_peer_says() -> None:
     headers = [(b"server-timing", b"h" * 500 + b";dur=1," + b"x;dur=2," * 1000), (b"x-gym-sdk", b"9" * 5000)]
     task = Task(b"{}", b"}", "00000000000000aa:1", "math", 4, 1, "data.jsonl:5")
     reply = Reply(200, headers, orjson.dumps(loud))
-    how = Circumstances(1, 1.0, 1.0, 0.0, "5tack", "a9ent", describe_headers(reply))
+    how = AttemptInfo(1, 1.0, 1.0, 0.0, "5tack", "a9ent", describe_headers(reply))
     line = join_body(rollout_line(read_reply(reply, "math"), task, how))
     assert len(line) - line.rindex(b'"_gym":{"key":') < 2000
 

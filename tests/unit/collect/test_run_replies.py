@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from gym.collect.aggregates import AgentRows
-from gym.collect.provenance import Circumstances
+from gym.collect.provenance import AttemptInfo
 from gym.collect.run_replies import (
     NotKept,
     SoftFailure,
@@ -26,7 +26,7 @@ from gym.wire.failures import RolloutError
 from gym.wire.pieces import join_body
 
 TASK = Task(b"{}", b"}", "00000000000000aa:1", "math", 4, 1, "data.jsonl:5")
-HOW = Circumstances(2, 1000.0, 0.25, 0.5, "5tack", "a9ent")
+HOW = AttemptInfo(2, 1000.0, 0.25, 0.5, "5tack", "a9ent")
 REF = {"type": "responses_api_agents", "name": "math"}
 
 

@@ -114,7 +114,7 @@ class ApiClient:
             except ApiSilent as error:
                 if not left or (method == "POST" and not isinstance(error.__cause__, NotSent)):
                     raise
-            except PutOff as error:
+            except ApiBusy as error:
                 if not left or (error.status != 429 and method == "POST"):
                     raise
                 pause = max(pause, error.after)
@@ -162,7 +162,7 @@ class ApiClient:
         except OSError as error:  # TimeoutError and NotSent are among them
             raise ApiSilent(f"The Kubernetes API did not {doing}: {reason_of(error)}", LOOK) from error
         if reply.status in (429, 500, 502, 503, 504):
-            raise PutOff(reply, doing)
+            raise ApiBusy(reply, doing)
         if reply.status >= 400:
             raise _refused(reply.status, reply.body, doing)
         try:
@@ -200,7 +200,7 @@ class ApiClient:
         return b""
 
 
-class PutOff(ApiRefused):
+class ApiBusy(ApiRefused):
     """The API is busy, or broken for a moment. 429 alone promises that nothing was done."""
 
     def __init__(self, reply: Reply, doing: str) -> None:

@@ -12,7 +12,7 @@ from gym.broker.channel.channel import PipeChannel, open_channel
 from gym.broker.errors import refuse
 from gym.broker.helper import FOLDER
 from gym.broker.provider import Abilities, EgressGate, EgressSettings, Progress, Tags
-from gym.broker.providers.kubernetes.api_client import ACCOUNT, ApiClient, ApiRefused, ApiSilent, PutOff, read_cluster
+from gym.broker.providers.kubernetes.api_client import ACCOUNT, ApiBusy, ApiClient, ApiRefused, ApiSilent, read_cluster
 from gym.broker.providers.kubernetes.attach_stream import AttachStream
 from gym.broker.providers.kubernetes.kubernetes_sandbox import KubernetesSandbox, remove_pod
 from gym.broker.providers.kubernetes.pod_body import CONTAINER, PodSetup, pod_body, pod_name, tags_of
@@ -189,7 +189,7 @@ class Kubernetes:
         except ApiSilent as error:
             pod = await self._find_made(tags, error)
         except ApiRefused as error:
-            unknown = isinstance(error, PutOff) and error.status != 429
+            unknown = isinstance(error, ApiBusy) and error.status != 429
             if not unknown and error.reason != "AlreadyExists":
                 raise explain_refusal(error, image) from error
             pod = await self._find_made(tags, error)

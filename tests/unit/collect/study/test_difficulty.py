@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from gym.collect.sidecar import OutputPaths
-from gym.collect.study.difficulty import Borders, Profile, profile_rollouts
+from gym.collect.study.difficulty import DifficultyBounds, Profile, profile_rollouts
 from gym.collect.study.recorded import Inputs
 from gym.errors import UserError
 from tests.support.recordings import ran, row, write_collection
@@ -19,7 +19,7 @@ REWARDS = {0: [1.0, 1.0], 1: [1.0, 0.0], 2: [0.0, 0.0]}
 
 def profile(paths: OutputPaths, **options: Any) -> Profile:
     with Inputs(paths.materialized) as inputs:
-        return profile_rollouts(paths, inputs, **{"borders": Borders(), **options})
+        return profile_rollouts(paths, inputs, **{"bounds": DifficultyBounds(), **options})
 
 
 def three_tasks(folder: Path) -> OutputPaths:
@@ -96,7 +96,7 @@ def test_borders_are_inclusive_and_nothing_between_leaves_no_file(tmp_path: Path
 
 
 def test_other_borders_judge_otherwise(tmp_path: Path) -> None:
-    found = profile(three_tasks(tmp_path), borders=Borders(too_easy=0.5, too_hard=-1.0))
+    found = profile(three_tasks(tmp_path), bounds=DifficultyBounds(too_easy=0.5, too_hard=-1.0))
     assert found.counts == {"math": {"too easy": 2, "between": 1}}
 
 

@@ -16,7 +16,7 @@ from gym.runtime.lateness import MAX_EARLY_EXITS
 from gym.runtime.local import replica_process as module
 from gym.runtime.local.child_process import ProcessSpec, Reaper
 from gym.runtime.local.listeners import listen_on_loopback
-from gym.runtime.local.replica_process import ReplicaProcess, ReplicaRole, World
+from gym.runtime.local.replica_process import ProcessContext, ReplicaProcess, ReplicaRole
 from gym.server.blocked_replies import failure_of_others, reply_of
 from gym.wire.failures import error_from_reply
 
@@ -48,12 +48,12 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 async def running_process(tmp_path: Path, code: str = SERVER) -> AsyncIterator[ReplicaProcess]:
     argv = (sys.executable, "-I", "-S", "-c", code)
     spec = ProcessSpec("x-1", argv, dict(os.environ), tmp_path, tmp_path / "x.log", 0.1)
-    world = World(
+    context = ProcessContext(
         Reaper(asyncio.get_running_loop()), lambda name, identity, digest: None, lambda name: None, changed=lambda: None
     )
     with listen_on_loopback() as listener:
         process = ReplicaProcess(
-            ReplicaRole("x", "x-1", "resources_servers", "x"), spec, listener, world, hand_over=True
+            ReplicaRole("x", "x-1", "resources_servers", "x"), spec, listener, context, hand_over=True
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(process.run())

@@ -1,4 +1,4 @@
-"""`python -m gym.runtime.slurm.beside_node HOME REPLICA [WORD...]`: becomes a command beside a server, on its node.
+"""`python -m gym.runtime.slurm.exec_on_node HOME REPLICA [WORD...]`: becomes a command beside a server, on its node.
 
 The server's variables hold secrets: they are read here, so that no command line and no job step has them.
 """
@@ -11,25 +11,27 @@ from pathlib import Path
 
 from gym.errors import UserError
 from gym.programs import become_program
-from gym.runtime.local.beside import beside
-from gym.runtime.protocol import Inside
+from gym.runtime.local.exec_command import prepare_exec
+from gym.runtime.protocol import ExecCommand
 from gym.runtime.slurm.shared_folder import SharedFolder, WantedJob
 
-MODULE = "gym.runtime.slurm.beside_node"
+MODULE = "gym.runtime.slurm.exec_on_node"
 
 
-def inside_argv(home: Path, job: str, node: str, replica: str, words: tuple[str, ...], *, terminal: bool) -> Inside:
+def exec_on_node(
+    home: Path, job: str, node: str, replica: str, words: tuple[str, ...], *, terminal: bool
+) -> ExecCommand:
     """A step of its own beside those that run."""
     step = ("srun", "--overlap", f"--jobid={job}", f"--nodelist={node}", "--nodes=1", "--ntasks=1", "--quiet")
     own = (sys.executable, "-P", "-m", MODULE, str(home), replica, *words)
-    return Inside(replica=replica, argv=(*step, *(("--pty",) if terminal else ()), *own))
+    return ExecCommand(replica=replica, argv=(*step, *(("--pty",) if terminal else ()), *own))
 
 
-def read_spec(shared: SharedFolder, wanted: WantedJob, replica: str) -> Inside:
+def read_spec(shared: SharedFolder, wanted: WantedJob, replica: str) -> ExecCommand:
     found = shared.specs(wanted.placement[replica]).get(replica)
     if found is None:
         raise UserError(f"{replica} has not started.", "How it is: gym ps")
-    return Inside.model_validate(found)
+    return ExecCommand.model_validate(found)
 
 
 def main(argv: list[str]) -> None:
@@ -37,7 +39,7 @@ def main(argv: list[str]) -> None:
     wanted = shared.wanted()
     if wanted is None:
         raise UserError(f"the stack in {argv[0]} does not run.", "Start it: gym up NAMES --on slurm")
-    found = beside(read_spec(shared, wanted, argv[1]), tuple(argv[2:]), os.environ)
+    found = prepare_exec(read_spec(shared, wanted, argv[1]), tuple(argv[2:]), os.environ)
     become_program(found.argv, cwd=found.cwd, env=found.env)
 
 

@@ -1,4 +1,4 @@
-"""A command beside a server that is a process here: in its folder, with its environment and its variables."""
+"""What `gym exec` runs beside a server that is a process here: in its folder, with its packages and variables."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from gym.runtime.local.control import ask
 from gym.runtime.local.home import Home
 from gym.runtime.local.launch import find_supervisor
 from gym.runtime.local.supervisor_requests import SILENCE_SECONDS
-from gym.runtime.protocol import Inside
+from gym.runtime.protocol import ExecCommand
 
 # What only the server itself holds: descriptors that it inherited.
 ITS_OWN: Final = frozenset({labels.ENV_LISTEN, labels.ENV_CONFIG_FILE, "LISTEN_FDS", "LISTEN_FDNAMES"})
 OUR_TERMINAL: Final = ("TERM", "COLORTERM", "COLUMNS", "LINES")
 
 
-def find_beside(home: Home, name: str, words: tuple[str, ...]) -> Inside:
+def find_exec_command(home: Home, name: str, words: tuple[str, ...]) -> ExecCommand:
     """Its supervisor knows how a server was started."""
     connection = find_supervisor(home) if home.path.is_dir() else None
     if connection is None:
         raise UserError(f"the stack in {home.path} does not run.", "Start it: gym up NAMES")
     connection.settimeout(SILENCE_SECONDS)
     try:
-        found = Inside.model_validate(next(ask(connection, "spec", name=name))["done"])
+        found = ExecCommand.model_validate(next(ask(connection, "spec", name=name))["done"])
     except (OSError, StopIteration) as error:
         what = f"the supervisor of the stack in {home.path} does not say how {name} runs."
         raise InfraError(what, "An earlier gym started it: gym down, then gym up NAMES") from error
-    return beside(found, words, os.environ)
+    return prepare_exec(found, words, os.environ)
 
 
-def beside(server: Inside, words: tuple[str, ...], environ: Mapping[str, str]) -> Inside:
+def prepare_exec(server: ExecCommand, words: tuple[str, ...], environ: Mapping[str, str]) -> ExecCommand:
     """`python` is what the server itself runs with."""
     env = {key: value for key, value in (server.env or {}).items() if key not in ITS_OWN}
     env |= {key: environ[key] for key in OUR_TERMINAL if key in environ}
@@ -42,4 +42,4 @@ def beside(server: Inside, words: tuple[str, ...], environ: Mapping[str, str]) -
     if (programs.parent / "pyvenv.cfg").is_file():
         env |= {"VIRTUAL_ENV": str(programs.parent), "PATH": f"{programs}{os.pathsep}{env.get('PATH', os.defpath)}"}
     argv = words or (environ.get("SHELL") or "sh",)
-    return Inside(replica=server.replica, argv=argv, env=env, cwd=server.cwd)
+    return ExecCommand(replica=server.replica, argv=argv, env=env, cwd=server.cwd)
