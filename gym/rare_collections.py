@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Literal
 
-MOST: Final = 50_000  # new objects between two looks
+MAX_NEW_OBJECTS: Final = 50_000  # new objects between two looks
 WORTH: Final = 0.05  # of the objects between two looks: who leaves more in circles gets the usual looks again
 
 
@@ -35,7 +35,7 @@ class RareCollections:
             return
         before = gc.get_threshold()[0]
         found = info["collected"] + info["uncollectable"]
-        between = self._usual[0] if found > before * WORTH else max(min(before * 2, MOST), self._usual[0])
+        between = self._usual[0] if found > before * WORTH else max(min(before * 2, MAX_NEW_OBJECTS), self._usual[0])
         if between != before:
             gc.set_threshold(between, *self._usual[1:])
 

@@ -60,7 +60,7 @@ class WarmPool:
     not_before: float = 0.0
 
     @property
-    def held(self) -> int:
+    def count(self) -> int:
         return len(self.ready) + self.making
 
 
@@ -95,7 +95,7 @@ class WarmPools:
     def make_room(self, instance: str) -> None:
         """With those that are ready, an instance has no more sandboxes than its grant says."""
         own = [pool for pool in self._pools.values() if pool.instance == instance]
-        while sum(pool.held for pool in own) > self._host.room(instance) and self._drop_one(own):
+        while sum(pool.count for pool in own) > self._host.room(instance) and self._drop_one(own):
             pass
 
     async def run(self, spawn: Callable[[Any, str], object]) -> None:
@@ -113,12 +113,12 @@ class WarmPools:
         now = self._clock()
         for pool in tuple(self._pools.values()):
             self._trim(pool, now)
-        free = self._host.memory() - sum(pool.held * pool.spec.limits.memory for pool in self._pools.values())
+        free = self._host.memory() - sum(pool.count * pool.spec.limits.memory for pool in self._pools.values())
         while free < 0 and (dropped := self._drop_one(self._pools.values())):
             free += dropped.spec.limits.memory
-        left = self._settings.warm_total - sum(pool.held for pool in self._pools.values())
+        left = self._settings.warm_total - sum(pool.count for pool in self._pools.values())
         for pool in self._pools.values():
-            missing = min(pool.target - pool.held, left) if now >= pool.not_before else 0
+            missing = min(pool.target - pool.count, left) if now >= pool.not_before else 0
             for _ in range(min(missing, self._room(pool, free)) if missing > 0 else 0):
                 pool.making += 1
                 left -= 1
@@ -171,7 +171,7 @@ class WarmPools:
         pool.target = min(wanted, pool.max_ready)
         while pool.ready and not pool.target:  # one too many is handed out soon, and was paid for
             self._host.drop(pool.ready.popleft()[0], "its spec is no longer requested")
-        if not pool.held and now - pool.forecast.last > settings.warm_window_seconds:
+        if not pool.count and now - pool.forecast.last > settings.warm_window_seconds:
             del self._pools[pool.key]
 
     def _drop_one(self, pools: Iterable[WarmPool]) -> WarmPool | None:
@@ -183,7 +183,7 @@ class WarmPools:
 
     def _room(self, pool: WarmPool, free: float) -> int:
         """For how many more there is room: in the instance's grant, and in memory if each took all it may."""
-        own = sum(one.held for one in self._pools.values() if one.instance == pool.instance)
+        own = sum(one.count for one in self._pools.values() if one.instance == pool.instance)
         room = min(self._host.room(pool.instance) - own, free / pool.spec.limits.memory)
         return max(int(room), 0)
 

@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heappush
 
 from gym.collect.task_reader import Task
 
-_MOST_PASSED = 4  # turns kept for each agent: all but one of an agent are of another moment
+_MAX_PASSED = 4  # turns kept for each agent: all but one of an agent are of another moment
 
 
 class FairQueue:
@@ -76,7 +76,7 @@ class FairQueue:
         if not (waiting := self._waiting[agent]):
             return
         heappush(self._turns, (self._under_way[agent], waiting[0][0], agent))
-        if len(self._turns) > _MOST_PASSED * len(self._waiting):
+        if len(self._turns) > _MAX_PASSED * len(self._waiting):
             self._order()
 
     def _order(self) -> None:

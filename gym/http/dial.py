@@ -74,7 +74,7 @@ class SocketFileDial:
         return self._path
 
 
-class DialGate:
+class DialLimiter:
     """Connections to one peer are opened some at a time: ten thousand at once are a second in which this process does
     nothing else, and more than the peer's kernel lets wait."""
 
@@ -116,9 +116,9 @@ class DialGate:
 class WaitingDial:
     """One that waits until fewer are under way."""
 
-    def __init__(self, gate: DialGate, seconds: float, deadline: float) -> None:
+    def __init__(self, limiter: DialLimiter, seconds: float, deadline: float) -> None:
         loop = asyncio.get_running_loop()
-        self._gate = gate
+        self._limiter = limiter
         self._seconds = seconds
         self._deadline = deadline
         self._began = loop.time()
@@ -135,7 +135,7 @@ class WaitingDial:
 
     def expire(self) -> None:
         """Goes on waiting where the peer has taken a connection meanwhile."""
-        if self._gate.opened < self._began or self.due >= self._deadline:
+        if self._limiter.opened < self._began or self.due >= self._deadline:
             self.turn.set_exception(TimeoutError())
         else:
             self._began = self.due

@@ -14,7 +14,7 @@ from typing import Any
 
 from gym.http.connection import Connection, NotSent, Reply
 from gym.http.deadlines import Deadlines
-from gym.http.dial import LENGTH, Dial, DialGate, Endpoint, TcpDial, parse_url
+from gym.http.dial import LENGTH, Dial, DialLimiter, Endpoint, TcpDial, parse_url
 from gym.http.keepalive import UNACKNOWLEDGED_SECONDS, keep_transport_alive
 from gym.http.open_files import OPEN_FILES, OpenFiles
 from gym.http.peer_health import Peer, PeerHealth, is_vanished
@@ -53,8 +53,8 @@ class HttpClient:
         self._deadlines = Deadlines(self._open)
         self._per_host = per_host
         self._greetings: dict[Peer, tuple[tuple[bytes, bytes], ...]] = {}
-        self._gates: dict[Peer, asyncio.Semaphore] = {}
-        self._dial_gates: dict[Peer, DialGate] = {}
+        self._host_slots: dict[Peer, asyncio.Semaphore] = {}
+        self._dial_limiters: dict[Peer, DialLimiter] = {}
         self._max_body = max_body
 
     def request(
@@ -77,12 +77,12 @@ class HttpClient:
     async def _exchange_in_turn(
         self, address: Endpoint, head: bytes, body: Body, timeout: float | None, per_host: int
     ) -> Reply:
-        gate = self._gates.setdefault(address.peer, asyncio.Semaphore(per_host))
-        waited = await _acquire(gate, address, timeout)
+        slots = self._host_slots.setdefault(address.peer, asyncio.Semaphore(per_host))
+        waited = await _acquire(slots, address, timeout)
         try:
             return await self._exchange(address, head, body, None if timeout is None else timeout - waited)
         finally:
-            gate.release()
+            slots.release()
 
     def greet(self, url: str, headers: Headers) -> None:
         """Sent with every request to that peer, and to no other."""
@@ -185,17 +185,17 @@ class HttpClient:
     async def _connect(self, address: Endpoint, deadline: float) -> Connection:
         now = asyncio.get_running_loop().time
         limit = min(self._connect_seconds, max(deadline - now(), 0.0))
-        gate = self._dial_gates.get(address.peer) or self._dial_gates.setdefault(address.peer, DialGate())
+        limiter = self._dial_limiters.get(address.peer) or self._dial_limiters.setdefault(address.peer, DialLimiter())
         transport = None
         try:
-            await gate.enter(limit, deadline)
+            await limiter.enter(limit, deadline)
             try:
                 async with asyncio.timeout_at(min(now() + limit, deadline)):
                     transport, connection = await self._dial.open(
                         lambda: Connection(self._max_body, address.peer), address
                     )
             finally:
-                gate.leave(opened=transport is not None)
+                limiter.leave(opened=transport is not None)
         except TimeoutError:
             raise NotSent(f"no connection to {self._dial.name(address)} within {limit:.3g} s") from None
         except OSError as error:
@@ -234,12 +234,12 @@ def _broken(headers: Headers) -> bytes:
     return next((name for name, value in headers if re.search(rb"[\r\n]", name + value)), b"")
 
 
-async def _acquire(gate: asyncio.Semaphore, address: Endpoint, timeout: float | None) -> float:
+async def _acquire(slots: asyncio.Semaphore, address: Endpoint, timeout: float | None) -> float:
     """How long it took. Nothing is sent by a request that waited to its end."""
     begun = asyncio.get_running_loop().time()
     try:
         async with asyncio.timeout(timeout):
-            await gate.acquire()
+            await slots.acquire()
     except TimeoutError:
         raise NotSent(f"no place among the connections to {address.host}:{address.port} in time") from None
     return asyncio.get_running_loop().time() - begun

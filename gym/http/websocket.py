@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 CONTINUED, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
-MOST: Final = 1 << 20  # of one message
+MAX_MESSAGE: Final = 1 << 20  # of one message
 HIGH_WATER: Final = 256 << 10
 EACH: Final = 512  # what a message that waits takes, beside its bytes
 
@@ -89,7 +89,7 @@ class Decoder:
                 raise BadFrame("a frame out of turn")
             self._kind = self._kind or kind
             self._parts += body
-            if len(self._parts) > MOST:
+            if len(self._parts) > MAX_MESSAGE:
                 raise BadFrame("a message without end")
             if final:
                 yield Message(self._kind, bytes(self._parts))
@@ -109,7 +109,7 @@ class Decoder:
             if len(held) < at + width:
                 return None
             size, at = int.from_bytes(held[at : at + width], "big"), at + width
-        if size > MOST or (first & 0x0F >= CLOSE and (size > 125 or not first & 0x80)):
+        if size > MAX_MESSAGE or (first & 0x0F >= CLOSE and (size > 125 or not first & 0x80)):
             raise BadFrame("a frame that is too large")
         start = at + (4 if self._masked else 0)
         if len(held) < start + size:

@@ -55,7 +55,7 @@ def reply_of(failure: RolloutError) -> bytes:
 
 
 def failure_of_blocked(server: str, message: str) -> RolloutError:
-    """Of the request that blocked. Not tried again: the same answer would block again, and cost everyone the same."""
+    """Of the request that blocked. Not retried: the same answer would block again, and cost everyone the same."""
     return RolloutError("timeout", message, server=server, retryable=False)
 
 

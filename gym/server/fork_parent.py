@@ -29,7 +29,7 @@ from gym import labels
 
 PRELOADED: Final = ("serve", "agent", "model", "resources", "session", "trace_store", "policy_upstreams", "upstream")
 LONGEST_ORDER: Final = 4096  # what is longer lies in a file that comes with it
-MOST_DESCRIPTORS: Final = 8
+MAX_DESCRIPTORS: Final = 8
 LONGEST_NAME: Final = 120  # of a replica, in the environment that others see
 PR_SET_PDEATHSIG: Final = 1
 _STAT_ARGV, _STAT_ENVIRON = 48 - 3, 50 - 3  # proc(5): where either begins and, one further, ends
@@ -73,7 +73,7 @@ def _serve_orders(supervisor: socket.socket) -> Order | None:
                 os.read(ended, 4096)
             _report_ended(supervisor)
         if supervisor.fileno() in ready:
-            message, descriptors, _, _ = socket.recv_fds(supervisor, LONGEST_ORDER, MOST_DESCRIPTORS)
+            message, descriptors, _, _ = socket.recv_fds(supervisor, LONGEST_ORDER, MAX_DESCRIPTORS)
             if not message:
                 return None
             order = _fork(supervisor, message, descriptors)
@@ -147,7 +147,7 @@ def _become(order: Order) -> int:
 def _place(targets: Mapping[int, int]) -> None:
     """Each descriptor gets its number; nothing else that the parent holds stays open."""
     beyond = max(targets) + 1
-    moved = {target: _duplicate_above(source, beyond + MOST_DESCRIPTORS) for target, source in targets.items()}
+    moved = {target: _duplicate_above(source, beyond + MAX_DESCRIPTORS) for target, source in targets.items()}
     for target, source in moved.items():
         os.dup2(source, target)
     os.closerange(beyond, max(moved.values()) + 1)

@@ -15,9 +15,9 @@ from gym.wire.json_text import write_json
 from gym.wire.unread import reading
 
 MIN_BODY: Final = 4 * 1024  # a shorter one is parsed as fast as it is compared
-MOST_NEW: Final = 16 * 1024  # bytes: longer items may have arrays that stay unread, so that all of it is read as ever
+MAX_NEW: Final = 16 * 1024  # bytes: longer items may have arrays that stay unread, so that all of it is read as ever
 ROOM: Final = 32 << 20  # bytes of all requests kept
-MOST_KEPT: Final = 10_000
+MAX_KEPT: Final = 10_000
 FIELD: Final = b'"input":['  # as orjson writes it; no text of JSON holds it, where a quote has a backslash before it
 
 Body = dict[str, Any]
@@ -80,7 +80,7 @@ for _name in (
     setattr(GrownInput, _name, reading(getattr(list, _name)))
 
 
-class _Kept(NamedTuple):
+class _LastRequest(NamedTuple):
     raw: bytes
     begin: int  # of the first item
     end: int  # behind the last one
@@ -92,7 +92,7 @@ class LastRequests:
     """Of a model server's rollouts, by id. A rollout's second request is the first that is kept: most have one."""
 
     def __init__(self, room: int = ROOM) -> None:
-        self._kept: dict[str, _Kept | None] = {}  # ordered by last use
+        self._kept: dict[str, _LastRequest | None] = {}  # ordered by last use
         self._room = room
         self._size = 0
 
@@ -105,7 +105,7 @@ class LastRequests:
         if last is None:
             return None
         end = len(raw) - (len(last.raw) - last.end)
-        if not last.end <= end <= last.end + MOST_NEW:
+        if not last.end <= end <= last.end + MAX_NEW:
             return None
         if not raw.startswith(memoryview(last.raw)[: last.end]) or not raw.endswith(memoryview(last.raw)[last.end :]):
             return None
@@ -113,18 +113,18 @@ class LastRequests:
         if new is None:
             return None
         check(new, last.items)
-        self._put(key, _Kept(raw, last.begin, end, last.items + len(new), last.fields))
+        self._put(key, _LastRequest(raw, last.begin, end, last.items + len(new), last.fields))
         return {**last.fields, "input": GrownInput(raw[last.begin : last.end], new)}
 
     def keep(self, key: str, raw: bytes, body: Body) -> None:
         """`body` is what `raw` says. Kept where it is known which bytes are its input: it is as orjson writes it."""
         self._put(key, _cut(raw, body) if key in self._kept else None)
 
-    def _put(self, key: str, kept: _Kept | None) -> None:
+    def _put(self, key: str, kept: _LastRequest | None) -> None:
         self._drop(key)
         self._kept[key] = kept
         self._size += len(kept.raw) if kept else 0
-        while self._size > self._room or len(self._kept) > MOST_KEPT:
+        while self._size > self._room or len(self._kept) > MAX_KEPT:
             self._drop(next(iter(self._kept)))
 
     def _drop(self, key: str) -> None:
@@ -145,7 +145,7 @@ def _read_more(text: bytes) -> list[Any] | None:
     return values or None  # a comma and nothing behind it is an error
 
 
-def _cut(raw: bytes, body: Body) -> _Kept | None:
+def _cut(raw: bytes, body: Body) -> _LastRequest | None:
     items = body.get("input")
     if not isinstance(items, list) or not items or raw.count(FIELD) != 1 or write_json(body) != raw:
         return None
@@ -153,4 +153,4 @@ def _cut(raw: bytes, body: Body) -> _Kept | None:
     text = write_json(items)[1:-1]
     if not raw.startswith(text, begin):
         return None
-    return _Kept(raw, begin, begin + len(text), len(items), {**body, "input": None})
+    return _LastRequest(raw, begin, begin + len(text), len(items), {**body, "input": None})

@@ -161,7 +161,7 @@ class Judge:
         _check_policy(config)
 
     async def ask(self, prompt: str, *, system: str | None = None) -> JudgeReply:
-        """One question, asked again while its failure may pass and there is time."""
+        """One question, retried while its failure may pass and there is time."""
         messages = [_message("system", system)] if system is not None else []
         params = {**self._config.judge_responses_create_params, "input": [*messages, _message("user", prompt)]}
         if self._places is None:

@@ -44,7 +44,7 @@ class Limiter:
         self._closed_until = 0.0
         self._refused_since: float | None = None
         self._lately = Lately()
-        self.resting = 0  # calls that were refused and wait before they ask again
+        self.resting = 0  # calls that were refused and wait before a retry
         self.throttled = 0
 
     @property
@@ -178,7 +178,7 @@ class Lately:
 
 
 def pause(refusals: int, wish: float = 0.0) -> float:
-    """Seconds before one call asks again: the provider's wish and a little more, so that not all come back at once."""
+    """Seconds before one call is retried: the provider's wish and a little more, so that not all come back at once."""
     if wish:
         return wish * random.uniform(1.0, 1.05)
     longest = min(FIRST_PAUSE * 2 ** min(refusals, 30), LONGEST_PAUSE)

@@ -73,7 +73,7 @@ class TryOutcome(NamedTuple):
     throttled: bool = False  # too many at once, says the provider
 
     def rest(self, refusals: int) -> float:
-        """Seconds before this call, which was refused so often before, asks again."""
+        """Seconds before this call, which was refused so often before, is retried."""
         return pause(refusals, self.wait or 0.0)
 
 

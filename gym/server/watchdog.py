@@ -35,8 +35,8 @@ LONGEST_LOOK = (
 GAP_SECONDS = 1.0  # at most, for code that holds the lock to let the thread look once
 # Of CPU, all threads together: between two beats a loop that turns cannot use so much, whatever its threads do.
 BETWEEN_BEATS = BEAT_SECONDS * (os.cpu_count() or 1)
-HELD_SECONDS = REPORT_SECONDS + BETWEEN_BEATS  # later than the report of a thread that needs no gap
-HELD_AGAIN_SECONDS = 5.0  # each time with a stack in the log, which is shown nowhere else
+BLOCKED_SECONDS = REPORT_SECONDS + BETWEEN_BEATS  # later than the report of a thread that needs no gap
+BLOCKED_REPEAT_SECONDS = 5.0  # each time with a stack in the log, which is shown nowhere else
 GAP_EVERY_SECONDS = 1.0  # of CPU, once it was logged
 ENDING_SLACK = 2.0 + BETWEEN_BEATS
 ANSWER_SECONDS = 30.0  # of CPU, to answer all that wait
@@ -106,7 +106,7 @@ class Watchdog:
         """In the main thread, with the loop running: signals come there."""
         self._loop = asyncio.get_running_loop()
         signal.signal(signal.SIGVTALRM, self._open_gap)
-        self._dump_when_held()
+        self._dump_when_blocked()
         self._timer = self._loop.call_later(0, self._begin)
 
     def _begin(self) -> None:
@@ -127,15 +127,15 @@ class Watchdog:
         """Called by the loop as long as it turns. The timers count this process's CPU time: a pause is not a block."""
         self._beats += 1
         self._beaten = time.monotonic()
-        self._set_timers(HELD_SECONDS, self._end_seconds and self._end_seconds + ENDING_SLACK)
+        self._set_timers(BLOCKED_SECONDS, self._end_seconds and self._end_seconds + ENDING_SLACK)
         self._timer = self._loop.call_later(BEAT_SECONDS, self._beat)
 
-    def _set_timers(self, held: float, end: float) -> None:
-        signal.setitimer(signal.ITIMER_VIRTUAL, held, HELD_AGAIN_SECONDS)
+    def _set_timers(self, blocked: float, end: float) -> None:
+        signal.setitimer(signal.ITIMER_VIRTUAL, blocked, BLOCKED_REPEAT_SECONDS)
         # Code that neither returns nor lets a signal's handler run is ended by the kernel: SIGPROF's default.
         signal.setitimer(signal.ITIMER_PROF, end)
 
-    def _dump_when_held(self) -> None:
+    def _dump_when_blocked(self) -> None:
         """Where no line of Python can run any more, C code writes the stack to the log."""
         faulthandler.register(signal.SIGVTALRM, file=2, all_threads=False, chain=True)
 
@@ -177,7 +177,7 @@ class Watchdog:
     def _recover(self) -> None:
         if self._found is not None:
             log.warning("the event loop goes on: it was blocked at %s", self._found.place)
-            self._dump_when_held()
+            self._dump_when_blocked()
         self._seen, self._paused_seconds = self._beats, 0.0
         self._suspect, self._found, self._unhealthy = None, None, False
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gym.rare_collections import MOST, RareCollections, rare_collections
+from gym.rare_collections import MAX_NEW_OBJECTS, RareCollections, rare_collections
 
 USUAL = (700, 10, 10)
 
@@ -31,7 +31,7 @@ def test_they_get_rarer_up_to_a_bound_and_are_usual_afterwards() -> None:
         gc.collect()
         for _ in range(20):
             gc.collect()
-        assert gc.get_threshold() == (MOST, *USUAL[1:])
+        assert gc.get_threshold() == (MAX_NEW_OBJECTS, *USUAL[1:])
     assert gc.get_threshold() == USUAL
 
 
@@ -40,7 +40,7 @@ def test_who_leaves_circles_behind_has_the_usual_looks() -> None:
         for _ in range(20):
             gc.collect()
         gc.disable()
-        make_circles(MOST // 10)
+        make_circles(MAX_NEW_OBJECTS // 10)
         gc.enable()
         gc.collect()
         assert gc.get_threshold() == USUAL

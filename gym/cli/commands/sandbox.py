@@ -24,7 +24,7 @@ from gym.cli.sign_of_life import LIFE
 from gym.cli.stack_session import find_session
 from gym.errors import UserError
 
-MOST_OUTPUT: Final = 16 << 20  # of each stream: its head as it comes, its tail at the end
+MAX_OUTPUT: Final = 16 << 20  # of each stream: its head as it comes, its tail at the end
 
 Sandbox = Annotated[str, typer.Argument(metavar="ID", help="A sandbox, or the beginning of its id.")]
 Words = Annotated[list[str], typer.Argument(metavar="COMMAND...", help="What to run, word by word.")]
@@ -57,7 +57,7 @@ def exec_(
 ) -> int:
     """Run a command in a sandbox, with its output and exit code: gym sandbox exec ID -- ls -l /"""
     broker = find_broker(find_session(stack))
-    request: dict[str, Any] = {"argv": words, "timeout": timeout, "user": user, "cwd": cwd, "max_output": MOST_OUTPUT}
+    request: dict[str, Any] = {"argv": words, "timeout": timeout, "user": user, "cwd": cwd, "max_output": MAX_OUTPUT}
     lines = stream_exec(broker, find_sandbox(broker, sandbox), request, sys.stdin.buffer.read() if stdin else b"")
     with LIFE.hidden():
         return exit_code(show_output(lines), timeout)

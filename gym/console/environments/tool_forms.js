@@ -1,6 +1,6 @@
 "use strict";
 // A form for the call of a tool, made of its JSON schema; what a form cannot say is written as JSON.
-const MOST_FIELDS = 40, DEEPEST_SCHEMA = 6;
+const MAX_FIELDS = 40, DEEPEST_SCHEMA = 6;
 
 /** The schema of one value, without references and without the null that stands for "left out". */
 function plainSchema(schema, root, depth = 0) {
@@ -46,7 +46,7 @@ function choiceField(choices, isNeeded) {
 /** The form; `send(arguments)` is called with what it says. */
 function toolForm(tool, send) {
   const schema = parametersOf(tool), needed = new Set(asList(schema.required));
-  const known = Object.entries(isObject(schema.properties) ? schema.properties : {}).slice(0, MOST_FIELDS);
+  const known = Object.entries(isObject(schema.properties) ? schema.properties : {}).slice(0, MAX_FIELDS);
   const fields = known.map(([name, one]) => [name, valueField(name, plainSchema(one, schema), needed.has(name))]);
   const written = make("textarea", "mono"), wrong = make("p", "failed", "");
   written.rows = 3;

@@ -1,5 +1,5 @@
 // Who calls whom, drawn node by node: what comes from outside, the agents, and what they ask. A line is as thick as its traffic.
-const MOST_NODES = 40, WIDE = 1120, HIGH = 44, GAP = 18;
+const MAX_NODES = 40, WIDE = 1120, HIGH = 44, GAP = 18;
 const BOX = 250, OUTSIDE = 170; // how wide the boxes are
 const COLUMNS = [2, 312, 794]; // where they begin; beside the last one is room for lines that turn back
 const PORTS = 26; // the part of a box's side where lines end
@@ -9,7 +9,7 @@ const layerOf = (server) => (server.type === "responses_api_agents" ? 1 : 2);
 function drawCalls(view) {
   const busy = new Set(view.calls.filter((one) => one.calls).flatMap((one) => [one.from, one.to]));
   const ranked = [...view.servers].sort((a, b) => busy.has(b.name) - busy.has(a.name));
-  const shown = new Set(ranked.slice(0, MOST_NODES).map((one) => one.name));
+  const shown = new Set(ranked.slice(0, MAX_NODES).map((one) => one.name));
   const servers = view.servers.filter((one) => shown.has(one.name));
   const places = placesOf([[{ name: "", type: "outside" }], servers.filter((one) => layerOf(one) === 1), servers.filter((one) => layerOf(one) === 2)]);
   const most = Math.max(1, ...view.calls.map((one) => one.calls));
@@ -20,7 +20,7 @@ function drawCalls(view) {
     lines.map(callRate));
   $("drawing").replaceChildren(picture);
   $("drawing-note").textContent = [
-    view.servers.length > MOST_NODES ? `The ${MOST_NODES} busiest of ${view.servers.length} servers are drawn.` : "",
+    view.servers.length > MAX_NODES ? `The ${MAX_NODES} busiest of ${view.servers.length} servers are drawn.` : "",
     view.window ? "" : "The first figures come with the second look.",
     view.router_problem ? `Of servers that do not count their calls nothing is known: ${view.router_problem}.` : "",
   ].filter(Boolean).join(" ");
@@ -95,6 +95,6 @@ const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…
 
 /** The same for narrow screens. */
 function showCallList(view) {
-  const rows = [...view.calls].sort((a, b) => b.calls - a.calls).slice(0, MOST_NODES);
+  const rows = [...view.calls].sort((a, b) => b.calls - a.calls).slice(0, MAX_NODES);
   $("call-list").replaceChildren(...rows.map((one) => make("li", "", make("span", "", `${one.from || "outside"} → ${one.to}`), make("span", "", rate(one.rate)))));
 }

@@ -1,6 +1,6 @@
 "use strict";
 // Patches: a block a file, what came and went in colours, and within a pair of lines the part that changed.
-const MOST_DIFF_LINES = 2000, MOST_COMPARED = 300;
+const MAX_DIFF_LINES = 2000, MAX_COMPARED = 300;
 
 const DIFF_BEGINS = /^(?:diff --git |Index: |\*\*\* Begin Patch|--- [^\n]*\n\+\+\+ |@@ -\d+(?:,\d+)? \+\d+)/m;
 
@@ -65,10 +65,10 @@ function fileOfDiff({ name, rows }, folded) {
 
 function linesOfDiff(rows) {
   markPairs(rows);
-  const body = make("div", "lines", rows.slice(0, MOST_DIFF_LINES).map(rowOfDiff));
-  if (rows.length <= MOST_DIFF_LINES) return body;
-  const more = make("button", "more", `show ${plural(rows.length - MOST_DIFF_LINES, "more line")}`);
-  more.onclick = () => more.replaceWith(...rows.slice(MOST_DIFF_LINES).map(rowOfDiff));
+  const body = make("div", "lines", rows.slice(0, MAX_DIFF_LINES).map(rowOfDiff));
+  if (rows.length <= MAX_DIFF_LINES) return body;
+  const more = make("button", "more", `show ${plural(rows.length - MAX_DIFF_LINES, "more line")}`);
+  more.onclick = () => more.replaceWith(...rows.slice(MAX_DIFF_LINES).map(rowOfDiff));
   body.append(more);
   return body;
 }
@@ -124,7 +124,7 @@ function compareLines(old, now) {
 /** By the longest common subsequence where that is small; else all of it went and came. */
 function middleOfDiff(gone, come) {
   const rows = [];
-  if (gone.length > MOST_COMPARED || come.length > MOST_COMPARED) return [...gone.map((text) => ({ kind: "del", text })), ...come.map((text) => ({ kind: "add", text }))];
+  if (gone.length > MAX_COMPARED || come.length > MAX_COMPARED) return [...gone.map((text) => ({ kind: "del", text })), ...come.map((text) => ({ kind: "add", text }))];
   const longest = Array.from({ length: gone.length + 1 }, () => new Uint16Array(come.length + 1));
   for (let i = gone.length - 1; i >= 0; i -= 1) for (let j = come.length - 1; j >= 0; j -= 1) longest[i][j] = gone[i] === come[j] ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
   let i = 0, j = 0;

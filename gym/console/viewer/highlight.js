@@ -1,6 +1,6 @@
 "use strict";
 // Colours for code: a few languages by their tokens alone, which is enough to read by. Long code stays plain.
-const MOST_COLOURED = 60000;
+const MAX_COLOURED = 60000;
 const anyWord = (list) => new RegExp(`\\b(?:${list.split(" ").join("|")})\\b`);
 const STRINGS = /"(?:\\[^]|[^"\\\n])*"?|'(?:\\[^]|[^'\\\n])*'?/;
 const NUMBERS = /\b(?:0[xXbBoO][\da-fA-F_]+|\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?)\b/;
@@ -47,7 +47,7 @@ const languageOfPath = (path) => { const end = /\.(\w{1,12})$/.exec(asText(path)
 /** The code as nodes; a language that is not known leaves it plain. */
 function highlightCode(text, language) {
   const pattern = PATTERNS.get(knownLanguage(language));
-  if (!pattern || text.length > MOST_COLOURED) return signs(text);
+  if (!pattern || text.length > MAX_COLOURED) return signs(text);
   const nodes = [];
   let end = 0;
   for (const found of text.matchAll(pattern)) {

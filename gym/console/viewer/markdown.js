@@ -1,6 +1,6 @@
 "use strict";
 // Markdown as DOM nodes: blocks here, what stands within a line in inline.js. Nothing is ever fetched; HTML stays text.
-const DEEPEST_BLOCKS = 10, MOST_CELLS = 60, MOST_TABLE_ROWS = 1000;
+const DEEPEST_BLOCKS = 10, MAX_CELLS = 60, MAX_TABLE_ROWS = 1000;
 const BLOCK = {
   fence: /^( {0,3})(`{3,}|~{3,})[ \t]*([^\s`]*)/,
   heading: /^ {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*$/,
@@ -116,9 +116,9 @@ function isTableAt(reader) {
 
 function tableBlock(reader) {
   const sides = cellsOf(reader.lines[reader.at + 1]).map((one) => (/^:.*:$/.test(one) ? "center" : one.endsWith(":") ? "right" : ""));
-  const row = (line, tag) => make("tr", "", cellsOf(line).slice(0, MOST_CELLS).map((text, index) => make(tag, sides[index] ?? "", inlineNodes(text))));
+  const row = (line, tag) => make("tr", "", cellsOf(line).slice(0, MAX_CELLS).map((text, index) => make(tag, sides[index] ?? "", inlineNodes(text))));
   const head = row(reader.lines[reader.at], "th"), body = [];
-  for (reader.at += 2; reader.at < reader.lines.length && reader.lines[reader.at].includes("|") && body.length < MOST_TABLE_ROWS; reader.at += 1) body.push(row(reader.lines[reader.at], "td"));
+  for (reader.at += 2; reader.at < reader.lines.length && reader.lines[reader.at].includes("|") && body.length < MAX_TABLE_ROWS; reader.at += 1) body.push(row(reader.lines[reader.at], "td"));
   return make("div", "table", make("table", "", make("thead", "", head), make("tbody", "", body)));
 }
 

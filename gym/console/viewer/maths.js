@@ -1,6 +1,6 @@
 "use strict";
 // LaTeX as MathML nodes. A command that is not known stays as its source; what cannot be parsed is null.
-const MOST_MATHS = 8000, DEEPEST_MATHS = 40;
+const MAX_MATHS = 8000, DEEPEST_MATHS = 40;
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 const pairsOf = (pairs) => new Map(pairs.trim().split(/\s+/).map((pair) => pair.split("=")));
 const GREEK = pairsOf(`alpha=α beta=β gamma=γ delta=δ epsilon=ϵ varepsilon=ε zeta=ζ eta=η theta=θ vartheta=ϑ iota=ι kappa=κ lambda=λ mu=μ nu=ν xi=ξ pi=π varpi=ϖ
@@ -28,7 +28,7 @@ class MathsError extends Error {}
 
 /** A `math` element, or null where the source is not maths that can be shown. */
 function mathsNode(source, display = false) {
-  if (source.length > MOST_MATHS || !source.trim()) return null;
+  if (source.length > MAX_MATHS || !source.trim()) return null;
   try {
     const reader = { tokens: mathsTokens(source), at: 0, depth: 0, display };
     const row = mathsRow(reader, () => false);

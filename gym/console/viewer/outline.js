@@ -1,6 +1,6 @@
 "use strict";
 // The side panel: the parts of a rollout and its steps, each a press away.
-const MOST_OUTLINED = 300;
+const MAX_OUTLINED = 300;
 const OUTLINE_SIGNS = { call: "⚙", thought: "…", user: "›", assistant: "‹", result: "↳", system: "§", developer: "§", other: "·" };
 
 function outlineBlock(blocks) {
@@ -14,7 +14,7 @@ function outlineBlock(blocks) {
 }
 
 function stepLinks(steps, go) {
-  if (steps.length <= MOST_OUTLINED) return make("div", "step-links", steps.map((step, index) => stepLink(step, index, go)));
+  if (steps.length <= MAX_OUTLINED) return make("div", "step-links", steps.map((step, index) => stepLink(step, index, go)));
   const size = Math.ceil(steps.length / 100);
   const starts = Array.from({ length: Math.ceil(steps.length / size) }, (_, index) => index * size);
   return make("div", "step-links", starts.map((start) => go(`steps ${start + 1} to ${Math.min(steps.length, start + size)}`, () => opened.reveal(start))));

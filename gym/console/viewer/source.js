@@ -1,7 +1,7 @@
 // Where rollouts come from: the server of this page, or the page itself when it was written as a file.
 // Both answer list(query, start), row(id), one(row), asked(row), repeats(row), marks(row), mark(row, change) and summary(); whatever they hold is text from elsewhere.
 const COUNT = 100, GROUPS = 50;
-const FEW_VALUES = 12, MOST_BARS = 20;
+const FEW_VALUES = 12, MAX_BARS = 20;
 
 function servedSource() {
   const api = "/view/api/rollouts";
@@ -107,8 +107,8 @@ const meanOf = (values) => { const known = values.filter((one) => typeof one ===
 function drawBars(rewards) {
   const values = [...new Set(rewards)].sort((a, b) => a - b);
   if (values.length <= FEW_VALUES) return values.map((value) => [value, value, rewards.filter((one) => one === value).length]);
-  const low = values[0], width = (values[values.length - 1] - low) / MOST_BARS;
-  const counts = new Array(MOST_BARS).fill(0);
-  for (const one of rewards) counts[Math.min(Math.floor((one - low) / width), MOST_BARS - 1)] += 1;
+  const low = values[0], width = (values[values.length - 1] - low) / MAX_BARS;
+  const counts = new Array(MAX_BARS).fill(0);
+  for (const one of rewards) counts[Math.min(Math.floor((one - low) / width), MAX_BARS - 1)] += 1;
   return counts.map((count, index) => [low + index * width, low + (index + 1) * width, count]);
 }

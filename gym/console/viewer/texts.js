@@ -1,8 +1,8 @@
 "use strict";
 // Texts and values of a rollout as blocks: prose rendered, code coloured, what a terminal wrote cleaned, JSON pretty.
 // The reader's switch shows each as it is written; nothing is longer at first than a screen or two.
-const MOST_SHOWN = 100000, LONG_TEXT = 3000, LONG_LINES = 40, NEXT_SHOWN = 500000;
-const LONGEST_IN_JSON = 20000, MOST_IN_JSON = 200;
+const MAX_SHOWN = 100000, LONG_TEXT = 3000, LONG_LINES = 40, NEXT_SHOWN = 500000;
+const LONGEST_IN_JSON = 20000, MAX_IN_JSON = 200;
 const reading = { raw: false, shades: false };
 const TERMINAL_NAMES = /(?:^|_)(?:log|logs|stdout|stderr|output|trace|traceback|console)$/i;
 const CODE_NAMES = /(?:^|_)(?:code|program|script|solution|sql|query|test|tests)$/i;
@@ -18,8 +18,8 @@ function shortened(value, depth = 0) {
   if (typeof value === "string") return value.length > LONGEST_IN_JSON ? `${value.slice(0, LONGEST_IN_JSON)}… ${plural(value.length - LONGEST_IN_JSON, "more character")}` : value;
   if (Array.isArray(value)) {
     const plain = value.length > 40 && value.every((one) => typeof one !== "object" || one === null);
-    const most = plain ? 12 : MOST_IN_JSON;
-    const shown = value.slice(0, value.length > most && (plain || value.length > MOST_IN_JSON) ? most : value.length).map((one) => shortened(one, depth + 1));
+    const most = plain ? 12 : MAX_IN_JSON;
+    const shown = value.slice(0, value.length > most && (plain || value.length > MAX_IN_JSON) ? most : value.length).map((one) => shortened(one, depth + 1));
     return shown.length < value.length ? [...shown, `… ${value.length - shown.length} more`] : shown;
   }
   if (!isObject(value)) return value;
@@ -32,7 +32,7 @@ function shortened(value, depth = 0) {
 /** `form`: prose, terminal, code or text. */
 function textBlock(text, form = "text", language = "") {
   if (isBinary(text)) return binaryBlock(text);
-  const block = writtenAs(text.slice(0, MOST_SHOWN), form, language);
+  const block = writtenAs(text.slice(0, MAX_SHOWN), form, language);
   const long = text.length > LONG_TEXT || text.split("\n", LONG_LINES + 1).length > LONG_LINES;
   return long ? foldedLong(block, text) : block;
 }
@@ -48,7 +48,7 @@ function writtenAs(text, form, language) {
 function foldedLong(block, text) {
   const more = make("button", "more", `show all ${plural(text.length, "character")}`);
   const node = make("div", "", make("div", "long", block), more);
-  let shown = Math.min(text.length, MOST_SHOWN);
+  let shown = Math.min(text.length, MAX_SHOWN);
   more.onclick = () => {
     node.firstChild.classList.remove("long");
     if (node.dataset.open) { node.insertBefore(make("div", "text", signs(text.slice(shown, shown + NEXT_SHOWN))), more); shown = Math.min(text.length, shown + NEXT_SHOWN); }

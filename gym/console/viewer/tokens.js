@@ -1,20 +1,20 @@
 "use strict";
 // Log-probabilities as shades: the less likely a token was, the darker it stands.
 const TOKEN_FIELDS = ["prompt_token_ids", "generation_token_ids", "generation_log_probs", "routed_experts"];
-const MOST_TOKENS = 20000;
+const MAX_TOKENS = 20000;
 
 /** [{text, logprob, others}] of a part of a message; null where there are none. */
 function tokensOfPart(part) {
   const found = asList(part.logprobs).filter((one) => isObject(one) && typeof one.logprob === "number");
   if (!found.length) return null;
-  return found.slice(0, MOST_TOKENS).map((one) => ({ text: asText(one.token), logprob: one.logprob, others: asList(one.top_logprobs).filter(isObject) }));
+  return found.slice(0, MAX_TOKENS).map((one) => ({ text: asText(one.token), logprob: one.logprob, others: asList(one.top_logprobs).filter(isObject) }));
 }
 
 function tokensOfItem(item) {
   const probabilities = asList(item.generation_log_probs), ids = asList(item.generation_token_ids);
   const texts = asList(item.generation_tokens ?? item.generation_token_strs);
   if (!probabilities.length || !probabilities.some((one) => typeof one === "number")) return null;
-  return probabilities.slice(0, MOST_TOKENS).map((logprob, index) => ({ text: typeof texts[index] === "string" ? texts[index] : "", id: ids[index], logprob: typeof logprob === "number" ? logprob : 0, others: [] }));
+  return probabilities.slice(0, MAX_TOKENS).map((logprob, index) => ({ text: typeof texts[index] === "string" ? texts[index] : "", id: ids[index], logprob: typeof logprob === "number" ? logprob : 0, others: [] }));
 }
 
 /** The text itself in shades, when the reader asked for them and its tokens spell it. */

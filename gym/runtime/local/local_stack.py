@@ -292,7 +292,7 @@ class LocalStack:
             return
         if set(wanted) - set(self._members):
             self._members.bind(order.plan)
-            self._start_missing(order, nudge=False)
+            self._start_missing(order, retry=False)
         digests = parts.digests
         for group in choose(order.plan, ()):
             processes = self._members.of(group)
@@ -330,10 +330,10 @@ class LocalStack:
             role, *others = parts.roles(name)
             self._members.ensure(role, spec or parts.spec(name), parts.owner(role.replica), found, others)
 
-    def _start_missing(self, order: StackOrder, *, nudge: bool = True) -> None:
+    def _start_missing(self, order: StackOrder, *, retry: bool = True) -> None:
         """Those that wait for their next try are tried now, because a command asked."""
-        if nudge:
-            self._members.nudge()
+        if retry:
+            self._members.retry_now()
         parts = self._parts(order)
         for spec, member in parts.own().values():
             self._members.ensure(member, spec)

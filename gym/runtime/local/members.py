@@ -145,10 +145,10 @@ class Members:
         """Those that were leaving are gone."""
         await ended([self._tasks[name] for name in self.leaving])
 
-    def nudge(self) -> None:
+    def retry_now(self) -> None:
         """Those that wait for a retry are retried now."""
         for process in self._processes.values():
-            process.nudge()
+            process.retry_now()
 
     def _forget(self, process: ReplicaProcess, _: asyncio.Task[None]) -> None:
         name = process.spec.id

@@ -34,7 +34,7 @@ from gym.runtime.local.refusal import failure_of, refusing
 from gym.runtime.local.shared_spec import sockets_in_flight
 from gym.runtime.status import ReplicaState, ReplicaStatus
 
-BACKOFF_FIRST, BACKOFF_MOST = 0.2, 30.0
+BACKOFF_FIRST, MAX_BACKOFF = 0.2, 30.0
 HEALTHY_LONG_ENOUGH = 60.0  # after that a crash is a new story
 FIRST_PROBE, SLOWEST_PROBE = 0.02, 0.25
 START_TIMEOUT = 5.0  # of one question: it waits in the backlog, so a long one finds the server at its first moment
@@ -190,7 +190,7 @@ class ReplicaProcess:
         self._set("stopping" if self.pid else "starting")
         self._order.set()
 
-    def nudge(self) -> None:
+    def retry_now(self) -> None:
         """Try now what else the back-off would try later."""
         self.early_exits = 0
         if self.state == "restarting" and not self._retired:
@@ -217,7 +217,7 @@ class ReplicaProcess:
             log.warning("%s: %s; it restarts in %.1f s", self.spec.id, why, delay)
             self._set("restarting", why)
             await self._back_off(delay, why)
-            delay = BACKOFF_FIRST if self._order.is_set() else min(delay * 2, BACKOFF_MOST)
+            delay = BACKOFF_FIRST if self._order.is_set() else min(delay * 2, MAX_BACKOFF)
         self._set("exited")
 
     async def _back_off(self, seconds: float, why: str) -> None:

@@ -124,7 +124,7 @@ class ControlHandler:
         return self.asked and self._work is None and self._stopping is None and not self._lock.locked()
 
     async def stop(self) -> None:
-        """However often and by whomever it is asked for, it happens once."""
+        """However often it is asked for, it happens once."""
         if self._stopping is None:
             if self._work is not None:
                 self._work.cancel()

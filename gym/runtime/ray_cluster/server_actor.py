@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 HOST_MODULE = "gym.runtime.ray_cluster.replica_host"
-BACKOFF_FIRST, BACKOFF_MOST = 1.0, 30.0
-MOST_LOG = 1024 * 1024  # bytes of one look into a log
+BACKOFF_FIRST, MAX_BACKOFF = 1.0, 30.0
+MAX_LOG = 1024 * 1024  # bytes of one look into a log
 
 
 class ServerActor:
@@ -76,9 +76,9 @@ class ServerActor:
         try:
             with self._log.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
-                begin = offset if 0 <= offset <= size else max(0, size - MOST_LOG) if offset < 0 else 0
+                begin = offset if 0 <= offset <= size else max(0, size - MAX_LOG) if offset < 0 else 0
                 file.seek(begin)
-                data = file.read(MOST_LOG)
+                data = file.read(MAX_LOG)
         except OSError:
             return 0, ""
         whole = data[: data.rfind(b"\n") + 1]
@@ -130,7 +130,7 @@ class ServerActor:
             self._seen = {**self._seen, "state": "restarting", "detail": why}
             with contextlib.suppress(OSError), self._log.open("a") as log:
                 log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {why}\n")
-            pause = BACKOFF_FIRST if time.monotonic() - began > 60 else min(pause * 2, BACKOFF_MOST)
+            pause = BACKOFF_FIRST if time.monotonic() - began > 60 else min(pause * 2, MAX_BACKOFF)
             time.sleep(pause)
 
     def _run_once(self) -> str:

@@ -16,7 +16,7 @@ from gym.plan.model import Service
 from gym.runtime.compose.image_sources import server_files
 from gym.runtime.wheel import sdk_wheel
 
-MOST_BYTES = 100 * 1024 * 1024  # the store is the memory of Ray's head node
+MAX_BYTES = 100 * 1024 * 1024  # the store is the memory of Ray's head node
 ASSETS = ("requirements", "compose")
 
 
@@ -40,10 +40,10 @@ def pack_service(service: Service) -> SourcePack:
         )
     top = f"{service.type}/{folder.name}"
     found = _pack((f"{top}/{path.relative_to(folder).as_posix()}", path) for path in server_files(folder))
-    if len(found.data) > MOST_BYTES:
+    if len(found.data) > MAX_BYTES:
         raise UserError(
             f"{service.name}: {folder} is {len(found.data) / 2**20:.0f} MB packed, and Ray's store takes"
-            f" {MOST_BYTES / 2**20:.0f}.",
+            f" {MAX_BYTES / 2**20:.0f}.",
             "Keep data out of a server's folder: rows are read where `gym rollouts` is typed.",
         )
     return found

@@ -54,7 +54,7 @@ class StackKeeper:
         self._log = tools["logs_folder"]() / f"{namespace}-{KEEPER}.log"
         self._problems: dict[str, Exception] = {}  # what fails now, by what it is about
         self._lock = threading.RLock()
-        self._wanted: dict[str, Any] = self._kept() or NOTHING
+        self._wanted: dict[str, Any] = self._read_wanted() or NOTHING
         self._actors: dict[str, Any] = {}
         self._unseen: set[str] | None = None  # of those that a keeper before this one made; None: not looked up yet
         self._looks: dict[str, tuple[Any, float]] = {}  # a look that was asked for, and when
@@ -387,7 +387,7 @@ class StackKeeper:
     def _space(self) -> bytes:
         return self._namespace.encode()
 
-    def _kept(self) -> dict[str, Any] | None:
+    def _read_wanted(self) -> dict[str, Any] | None:
         text = self._kv._internal_kv_get(WANTED, namespace=self._space)
-        kept: dict[str, Any] | None = json.loads(text) if text else None
-        return kept
+        wanted: dict[str, Any] | None = json.loads(text) if text else None
+        return wanted

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from gym.wire.failures import RolloutError
 
 T = TypeVar("T")
-MOST_LEFT: Final = 32  # threads that run on after their play has ended; beyond it the server is not fit for more
+MAX_LEFT: Final = 32  # threads that run on after their play has ended; beyond it the server is not fit for more
 
 
 class PlayThreads:
@@ -22,8 +22,8 @@ class PlayThreads:
 
     async def run(self, work: Callable[[], T]) -> T:
         self._left = {one for one in self._left if one.is_alive()}
-        if len(self._left) >= MOST_LEFT:
-            what = f"{MOST_LEFT} plays that were ended still run in their threads: does the library wait for ever?"
+        if len(self._left) >= MAX_LEFT:
+            what = f"{MAX_LEFT} plays that were ended still run in their threads: does the library wait for ever?"
             raise RolloutError("agent", what)
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[T] = loop.create_future()

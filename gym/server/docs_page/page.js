@@ -1,6 +1,6 @@
 "use strict";
 // What this server takes and gives, from its own openapi.json; every text becomes a text node.
-const MOST_DEEP = 4;
+const MAX_DEEP = 4;
 const $ = (id) => document.getElementById(id);
 const make = (tag, classes, ...children) => {
   const node = document.createElement(tag);
@@ -25,7 +25,7 @@ function fields(given, deep = 0) {
   const schema = named(given), needed = new Set(schema.required || []);
   return Object.entries(schema.properties || {}).flatMap(([name, one]) => [
     make("tr", "", make("td", "", `${"\u2003".repeat(deep)}${name}${needed.has(name) ? "" : "?"}`), make("td", "", typeOf(one)), make("td", "", one.description || (one.default === undefined ? "" : `default ${JSON.stringify(one.default)}`))),
-    ...(deep + 1 < MOST_DEEP && named(one).properties ? fields(one, deep + 1) : []),
+    ...(deep + 1 < MAX_DEEP && named(one).properties ? fields(one, deep + 1) : []),
   ]);
 }
 
@@ -35,7 +35,7 @@ function example(given, deep = 0) {
   if (schema.anyOf) return example(schema.anyOf[0], deep);
   if (schema.enum) return schema.enum[0];
   if (schema.type === "object" || schema.properties) {
-    const needed = deep > MOST_DEEP ? [] : schema.required || Object.keys(schema.properties || {}).slice(0, 3);
+    const needed = deep > MAX_DEEP ? [] : schema.required || Object.keys(schema.properties || {}).slice(0, 3);
     return Object.fromEntries(needed.map((name) => [name, example((schema.properties || {})[name], deep + 1)]));
   }
   return { string: "", integer: 0, number: 0, boolean: false, array: [] }[schema.type] ?? null;

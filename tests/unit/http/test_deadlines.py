@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from gym.http.deadlines import Deadlines
-from gym.http.dial import DIALS_AT_ONCE, DialGate
+from gym.http.dial import DIALS_AT_ONCE, DialLimiter
 from tests.support.simulated import simulate
 
 LIMIT = 5.0
@@ -101,25 +101,25 @@ def test_closed_is_silent() -> None:
     simulate(work())
 
 
-async def fill(gate: DialGate) -> None:
+async def fill(limiter: DialLimiter) -> None:
     for _ in range(DIALS_AT_ONCE):
-        await gate.enter(LIMIT, math.inf)
+        await limiter.enter(LIMIT, math.inf)
 
 
 def test_dials_beyond_the_limit_come_in_turn() -> None:
     async def work() -> None:
-        gate, entered = DialGate(), list[int]()
+        limiter, entered = DialLimiter(), list[int]()
 
         async def dial(number: int) -> None:
-            await gate.enter(LIMIT, math.inf)
+            await limiter.enter(LIMIT, math.inf)
             entered.append(number)
 
-        await fill(gate)
+        await fill(limiter)
         tasks = [asyncio.create_task(dial(number)) for number in range(3)]
         await asyncio.sleep(0)
         assert entered == []
         for count in (1, 2, 3):
-            gate.leave(opened=True)
+            limiter.leave(opened=True)
             while len(entered) < count:
                 await asyncio.sleep(0)
         assert entered == [0, 1, 2]
@@ -130,27 +130,27 @@ def test_dials_beyond_the_limit_come_in_turn() -> None:
 
 def test_a_dial_is_given_up_where_the_peer_takes_no_connection() -> None:
     async def work() -> None:
-        gate = DialGate()
-        await fill(gate)
+        limiter = DialLimiter()
+        await fill(limiter)
         with suppress(TimeoutError):
-            await gate.enter(LIMIT, math.inf)
+            await limiter.enter(LIMIT, math.inf)
             raise AssertionError("it got a turn")
         assert now() == LIMIT
-        gate.leave(opened=True)
-        await gate.enter(LIMIT, math.inf)  # no turn was lost on the one that was given up
+        limiter.leave(opened=True)
+        await limiter.enter(LIMIT, math.inf)  # no turn was lost on the one that was given up
 
     simulate(work())
 
 
 def test_a_dial_goes_on_waiting_while_the_peer_takes_others() -> None:
     async def work() -> None:
-        gate = DialGate()
-        await fill(gate)
-        waits = asyncio.create_task(gate.enter(LIMIT, math.inf))
-        ends_first = asyncio.create_task(gate.enter(LIMIT, 12.0))
+        limiter = DialLimiter()
+        await fill(limiter)
+        waits = asyncio.create_task(limiter.enter(LIMIT, math.inf))
+        ends_first = asyncio.create_task(limiter.enter(LIMIT, 12.0))
         for _ in range(4):  # others leave, and others again take their turns first
             await asyncio.sleep(4)
-            gate.opened = now()
+            limiter.opened = now()
         assert not waits.done()
         assert isinstance(ends_first.exception(), TimeoutError)
         await asyncio.wait({waits})
@@ -162,11 +162,11 @@ def test_a_dial_goes_on_waiting_while_the_peer_takes_others() -> None:
 
 def test_a_cancelled_dial_hands_its_turn_on() -> None:
     async def work() -> None:
-        gate = DialGate()
-        await fill(gate)
-        first, second = (asyncio.create_task(gate.enter(LIMIT, math.inf)) for _ in range(2))
+        limiter = DialLimiter()
+        await fill(limiter)
+        first, second = (asyncio.create_task(limiter.enter(LIMIT, math.inf)) for _ in range(2))
         await asyncio.sleep(0)
-        gate.leave(opened=True)  # it is the first one's
+        limiter.leave(opened=True)  # it is the first one's
         first.cancel()
         await asyncio.wait({first, second})
         assert first.cancelled()

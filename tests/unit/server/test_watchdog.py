@@ -32,7 +32,7 @@ from gym.server import ResourcesServer, VerifyRequest, tool, watchdog
 watchdog.BEAT_SECONDS = watchdog.LOOK_SECONDS = 0.05
 watchdog.SAMPLE_SECONDS, watchdog.REPORT_SECONDS = 0.2, 1.2
 watchdog.UNHEALTHY_SECONDS, watchdog.STOPPING_SECONDS = 1.5, 1.3
-watchdog.HELD_SECONDS, watchdog.HELD_AGAIN_SECONDS, watchdog.ENDING_SLACK = 1.5, 0.5, 0.5
+watchdog.BLOCKED_SECONDS, watchdog.BLOCKED_REPEAT_SECONDS, watchdog.ENDING_SLACK = 1.5, 0.5, 0.5
 
 def blocked():
     Path("blocked").touch()

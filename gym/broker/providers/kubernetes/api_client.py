@@ -105,7 +105,7 @@ class ApiClient:
     async def call(
         self, method: str, path: str, query: Query | None = None, *, json: Any = None, doing: str
     ) -> dict[str, Any]:
-        """The reply, decoded. Sent again: what was not sent, what was put off (429), and what makes nothing."""
+        """The reply, decoded. Retried: what was not sent, what the API put off (429), and what makes nothing."""
         body = b"" if json is None else orjson.dumps(json)
         pause = FIRST_PAUSE
         for left in reversed(range(TRIES)):

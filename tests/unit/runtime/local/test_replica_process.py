@@ -185,7 +185,7 @@ async def test_a_server_that_ends_again_and_again_at_its_start_is_given_up_and_a
         assert process.detail == "exit code 5"
         monkeypatch.setattr(module, "BACKOFF_FIRST", 1000)
         (tmp_path / "well").touch()
-        process.nudge()
+        process.retry_now()
         await until(lambda: process.detail == "exit code 0")
 
         assert not process.gave_up
@@ -203,7 +203,7 @@ async def test_a_caller_of_a_server_that_ends_at_each_start_gets_that_error_unti
         assert (reply.status, error.kind, error.server, error.retryable) == (503, "resources", "x", True)
         assert error.message == "x ends at each start (exit code 5): `gym logs x` shows why"
         (tmp_path / "well").touch()
-        process.nudge()
+        process.retry_now()
         await until(lambda: process.state == "healthy")  # asked on the same socket
     await http.aclose()
 

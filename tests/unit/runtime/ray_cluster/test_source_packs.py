@@ -53,7 +53,7 @@ def test_one_that_was_half_unpacked_is_unpacked_again(tmp_path: Path) -> None:
 
 
 def test_a_folder_full_of_data_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_packs, "MOST_BYTES", 1000)
+    monkeypatch.setattr(source_packs, "MAX_BYTES", 1000)
     service = make_service(tmp_path, "mcqa")
     assert service.directory is not None
     (service.directory / "big.bin").write_bytes(os.urandom(2000))
