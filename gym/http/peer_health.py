@@ -94,7 +94,7 @@ class PeerHealth:
 
     def watch(self, connection: AwaitedConnection) -> None:
         """Until it leaves."""
-        if self._asks and not connection.peer[0]:  # what is behind TLS is none of a stack
+        if self._asks and not connection.peer[0]:  # what is behind TLS does not belong to a stack
             self._open.add(connection)
             self._look_later()
 

@@ -32,7 +32,7 @@ _PEEK = 1 << 20
 
 
 def find_reader(path: Path) -> Reader | None:
-    """None where the file is none of these; what cannot be looked at is none either."""
+    """None where the file is not one of these, or cannot be read."""
     try:
         if path.suffix == ".eval":
             return read_archive if zipfile.is_zipfile(path) else None

@@ -100,8 +100,8 @@ def read_lock(path: Path) -> Lock:
 def check_lock(
     lock: Lock, client: docker.DockerClient, plan: Plan, images: StackImages, roots: tuple[Path, ...], *, pinned: bool
 ) -> None:
-    """Every difference at once, before anything is built or started. What is missing is none where it can be built from
-    the lock alone; `pinned`: the Python image that the lock names is to be had, whatever is behind its tag here."""
+    """Every difference at once, before anything is built or started. What is missing is not a difference where it can
+    be built from the lock alone. `pinned`: the Python image that the lock names is here, whatever its tag is by now."""
     ids, marks = image_ids(client), labels_of_images(client, LABEL_LOCKED)
     wanted_marks = {one.tag: one.labels.get(LABEL_LOCKED, "") for one in images.targets}
     found = {}

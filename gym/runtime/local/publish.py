@@ -50,7 +50,7 @@ class Publisher:
         self._put(self._home.discovery, self._last.model_dump_json())
         self._put(self._home.notes / REPLICAS, ReplicaNotes(_notes(replicas)).model_dump_json())
         routes = (plan, self._last, console)
-        if routes != self._routes:  # 10 ms and more, and most changes of a state are none of a route
+        if routes != self._routes:  # 10 ms and more, and most changes of a state change no route
             self._routes, self._routes_text = routes, traefik_dynamic(plan, self._last, console=console)
         self._put(self._home.traefik / DYNAMIC_FOLDER / DYNAMIC_FILE, self._routes_text)
 
