@@ -40,6 +40,7 @@ from gym.render.compose_sidecars import (
     wait_for_sidecars,
 )
 from gym.render.compose_yaml import compose_to_yaml
+from gym.render.server_variables import SECRET, sandbox_secret, server_command, server_environment
 from gym.wire.server_types import KINDS
 from gym.wire.stack_names import (
     CONSOLE,
@@ -72,7 +73,6 @@ HOST_ENTRY: Final = (f"{HOST_FROM_INSIDE}:host-gateway",)
 USER: Final = "10001:10001"
 MEMORY: Final = f"{MEMORY_GB}g"
 PIDS: Final = 1024
-SECRET: Final = "secret://"
 # For connections of programs that set nothing of their own, the router's among them: a peer that sent nothing
 # for 9 s has gone, and so has one that did not acknowledge for 12.6 s. What lives and reads slowly is left alone.
 SYSCTLS: Final = {
@@ -220,37 +220,9 @@ def _networks_of(plan: Plan, service: Service) -> tuple[str, ...] | None:
     return (NETWORK, *more) if more else None
 
 
-def sandbox_secret(service: Service) -> str:
-    """The name of the secret that holds this server's token for the broker."""
-    return f"gym-sandbox-{service.slug}"
-
-
 def _secret_names(service: Service, facts: ComposeFacts) -> tuple[str, ...]:
     own = facts.secrets.get(service.name, ())
     return (*own, sandbox_secret(service)) if service.sandbox else own
-
-
-def _variables(service: Service) -> dict[str, str]:
-    if service.sandbox is None:
-        return service.container.env
-    return {
-        **service.container.env,
-        labels.ENV_SANDBOX_URL: f"http://{SANDBOX}:{PORT}",
-        labels.ENV_SANDBOX_TOKEN: f"{SECRET}{sandbox_secret(service)}",
-    }
-
-
-def server_environment(service: Service) -> dict[str, str]:
-    """A foreign image cannot put a secret into a variable: it gets the file's name, in the usual way."""
-    if service.launch != "image":
-        return _variables(service)
-    files = {f"{key}_FILE": f"/run/secrets/{value[len(SECRET) :]}" for key, value in _secret_variables(service)}
-    plain = {key: value for key, value in _variables(service).items() if not value.startswith(SECRET)}
-    return plain | files
-
-
-def _secret_variables(service: Service) -> list[tuple[str, str]]:
-    return [(key, value) for key, value in _variables(service).items() if value.startswith(SECRET)]
 
 
 def _reaches_host(service: Service) -> bool:
@@ -264,13 +236,6 @@ def _traces_to_host(plan: Plan, service: Service | None = None) -> bool:
     """The router reports spans too; of the servers, ours alone."""
     where = read_telemetry(plan.settings.get(TELEMETRY), {}).otlp
     return HOST_FROM_INSIDE in where and (service is None or service.launch == "sdk")
-
-
-def server_command(service: Service) -> tuple[str, ...] | None:
-    """The image's own, unless a secret has to be put into the environment first."""
-    if service.launch != "sdk" or not _secret_variables(service):
-        return None
-    return ("gym-with-secrets", "python", "-m", "gym.server.serve", service.entrypoint)
 
 
 def _deploy(service: Service) -> Deploy:

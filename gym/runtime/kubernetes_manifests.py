@@ -20,13 +20,13 @@ from gym.files import write_atomically
 from gym.plan.model import Plan, RouterPlan, SandboxPlan
 from gym.plan.plan_sidecars import reach_in_secrets, reach_sidecars
 from gym.render.bake import StackImages
-from gym.render.compose import sandbox_secret
 from gym.render.compose_sidecars import sidecar_secrets
 from gym.render.host_urls import find_host_urls
 from gym.render.kubernetes.cluster_facts import TOKEN, KubernetesFacts, host_of, namespace_of
 from gym.render.kubernetes.folder import kubernetes_folder
 from gym.render.kubernetes.servers import settings_text
 from gym.render.render_request import RenderRequest
+from gym.render.server_variables import sandbox_secret
 from gym.runtime.compose.image_sources import read_image_sources
 from gym.runtime.compose.images import plan_images
 from gym.runtime.compose.secrets import replace_secrets, secret_names

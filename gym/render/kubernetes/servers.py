@@ -7,7 +7,7 @@ from typing import Final
 
 from gym import labels
 from gym.plan.model import Plan, Service
-from gym.render.compose import SETTINGS_MOUNT, server_command, server_environment
+from gym.render.compose import SETTINGS_MOUNT
 from gym.render.compose_settings import LONG_DOCUMENT
 from gym.render.kubernetes.cluster_facts import KubernetesFacts, host_of
 from gym.render.kubernetes.manifest_parts import (
@@ -31,6 +31,7 @@ from gym.render.kubernetes.manifest_parts import (
     variables,
 )
 from gym.render.launch_document import HEAD, Address, launch_document
+from gym.render.server_variables import server_command, server_environment
 from gym.render.traefik import route_prefix
 from gym.render.yaml_text import to_json
 from gym.wire.stack_names import PORT, ROUTER

@@ -16,19 +16,13 @@ from gym.engine import engine_host, socket_facts
 from gym.errors import UserError
 from gym.files import SHARED, read_document, write_atomically
 from gym.plan.model import Plan, Value
-from gym.render.compose import (
-    ENGINE_SOCKET,
-    OUTSIDE_PORT,
-    ROUTER_IMAGE,
-    ComposeFacts,
-    render_compose,
-    sandbox_secret,
-)
+from gym.render.compose import ENGINE_SOCKET, OUTSIDE_PORT, ROUTER_IMAGE, ComposeFacts, render_compose
 from gym.render.compose_settings import launch_text, settings_files
 from gym.render.compose_shared import shared_files
 from gym.render.console_document import console_document
 from gym.render.override_file import adapt_override
 from gym.render.routes import next_discovery, router_text
+from gym.render.server_variables import sandbox_secret
 from gym.render.traefik import traefik_static
 from gym.render.unused_certificate import FILE as UNUSED_CERTIFICATE
 from gym.render.unused_certificate import unused_certificate
