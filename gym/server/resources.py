@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from urllib.parse import quote
 
 import orjson
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 from pydantic_core import from_json
 
 from gym.errors import Problem, UserError
@@ -22,7 +22,7 @@ from gym.server.author_hook import Hook
 from gym.server.author_shape import refuse_bad_methods
 from gym.server.base import Route, Server, json_answer
 from gym.server.config import ServerConfig, Settings, addresses
-from gym.server.errors import error_text, error_to_failure, validation_detail
+from gym.server.errors import error_text
 from gym.server.replicas import Peers
 from gym.server.rollout_client import RolloutClient
 from gym.server.score import make_writable, reward_fields
@@ -30,18 +30,14 @@ from gym.server.session import Session, SessionStore
 from gym.server.shared_sessions import SharedSessions
 from gym.server.state_types import state_adapter
 from gym.server.tolerated import Tolerated
+from gym.server.tool_routes import tool_routes
 from gym.server.tools import Tool, collect_tools, result_to_json
 from gym.server.workers import AnswerTooCostly
 from gym.wire import metrics
 from gym.wire.deep_values import UNWRITABLE
 from gym.wire.failures import RolloutError
 from gym.wire.pass_rates import pass_and_majority
-from gym.wire.rows import (
-    ReverifyMode,
-    Row,
-    VerifyRequest,
-    VerifyResponse,
-)
+from gym.wire.rows import ReverifyMode, Row, VerifyRequest, VerifyResponse
 from gym.wire.splice import splice_pieces
 
 if TYPE_CHECKING:
@@ -161,9 +157,8 @@ class ResourcesServer(Server, Generic[S]):
             Route("/close_session", self._on_close, "Drop the session"),
             Route("/aggregate_metrics", self._on_aggregate, "Metrics over verify replies"),
             Route("/reverify_mode", self._on_reverify_mode, "Whether /verify may be repeated", method="GET"),
-            Route("/tools", self._on_tools, "The tools' schemas", method="GET"),
         ]
-        return own + [self._tool_route(one) for one in self.tools.values()]
+        return own + tool_routes(self, self.session_id, self._set_cookie)
 
     def extend(self, app: FastAPI) -> None:
         if self.config.expose_tools_over_mcp:
@@ -320,24 +315,6 @@ class ResourcesServer(Server, Generic[S]):
 
     async def _on_reverify_mode(self, _: Call) -> Answer:
         return json_answer(self.reverify_mode)
-
-    async def _on_tools(self, _: Call) -> Answer:
-        return json_answer([one.schema() for one in self.tools.values()])
-
-    def _tool_route(self, one: Tool) -> Route:
-        async def call_it(call: Call) -> Answer:
-            given = self.session_id(call)
-            try:
-                result, session_id = await self.call_tool(one, call.body, given)
-            except ValidationError as error:
-                return Answer(validation_detail(error), 422)
-            except (Exception, SystemExit) as error:  # noqa: BLE001 (HotRoutes catches all; a policy reads what a tool raised, and needs no code)
-                raise error_to_failure(
-                    error, server=self.name, role=self.role, rollout_id=call.rollout_id, code=False
-                ) from error
-            return Answer(one.write(result), headers=self._set_cookie(session_id) if session_id != given else ())
-
-        return Route(f"/{one.name}", call_it, one.description.partition("\n")[0], one.arguments)
 
     async def _session_for_tool(self, session_id: str) -> Session[Any]:
         session = self.sessions.find(session_id) if session_id else None
