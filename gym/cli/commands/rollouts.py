@@ -100,30 +100,23 @@ def command(
     """Collect verified rollouts: gym rollouts mcqa -o mcqa.jsonl --repeats 4."""
     from gym.cli import collecting  # noqa: PLC0415  (a collector: 0.3 s of CPU, and the help needs none)
 
-    collecting.refuse_other_form(output)
-    collecting.check_loggers(log_to or [])
-    inputs, agent = collecting.find_rows(named or [], rows or [], agent, split, configs)
-    options = collecting.CollectOptions(
-        stack_url=url or collecting.router_of(stack),
-        inputs=inputs,
+    return collecting.collect(
+        collecting.ChosenRows(named or [], rows or [], agent, split, configs, limit, shard),
+        collecting.ChosenStack(url, token_file, stack),
+        collecting.ChosenQueue(queue, queue_name, queue_lease),
         output=output,
-        agent=agent,
-        limit=limit,
         repeats=repeats,
         concurrency=concurrency,
         timeout=timeout,
         max_attempts=max_attempts,
         max_pause=max_pause,
         drain=drain,
-        shard=collecting.parse_shard(shard),
-        params=collecting.parse_params(params),
+        params=params,
         fill_tools=tools == "auto",
         fresh=fresh,
         skip_bad_rows=skip_bad_rows,
         accept_changes=accept_changes,
         through_router=through_router,
-        token=collecting.read_token(token_file),
-        queue=collecting.read_queue(queue, queue_name, queue_lease),
+        log_to=log_to or [],
+        as_json=as_json,
     )
-    watched = "" if url else stack
-    return collecting.collect(options, watched, log_to or [], bad_rows=skip_bad_rows, as_json=as_json)
