@@ -6,16 +6,12 @@ Needs the extra `upstream`. aiohttp is imported at the first call that needs it,
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import importlib.util
 import random
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import urlencode, urlsplit
-
-import orjson
 
 from gym.errors import UserError
 from gym.http.tracing import TRACING
@@ -23,11 +19,11 @@ from gym.labels import REDACTED
 from gym.server.carrier import Broken, Carried, Carrier, Unreachable
 from gym.server.endpoints import Endpoints, show_url, what_to_check
 from gym.server.limiter import Closed, Limiter, pause
+from gym.server.provider_replies import is_overflow, parse_reply, retry_after, upstream_words
 from gym.wire.failures import FailureKind, RolloutError
 from gym.wire.json_text import write_json
 from gym.wire.policy_endpoint import PolicyEndpoint
 from gym.wire.sse_reading import events_to_reply
-from gym.wire.unread import read_with_items
 
 if TYPE_CHECKING:
     import aiohttp
@@ -39,7 +35,6 @@ ATTEMPTS = 5
 FIRST_WAIT, LONGEST_WAIT = 0.25, 60.0
 TIMEOUT_SECONDS = 3600.0  # where the caller names no deadline
 SHORTEST_TRY = 0.01  # seconds before the deadline that are worth another one
-LONGEST_WISH = 3600.0  # a Retry-After beyond it, or a negative one, is none
 
 
 class CallContext(NamedTuple):
@@ -293,7 +288,7 @@ class Upstream:
         if status == 200:
             if headers.get("content-type", "").startswith("text/event-stream"):
                 return TryOutcome(events_to_reply(body))
-            parsed = _parse(body)
+            parsed = parse_reply(body)
             if isinstance(parsed, dict):
                 return TryOutcome(parsed)
             text = self._scrub(body[:300].decode("utf-8", "replace"))
@@ -324,61 +319,9 @@ class Upstream:
         return await self._carrier.is_there(f"{base}/models", headers, proxy=proxy)
 
 
-def upstream_words(body: bytes) -> str:
-    """What a provider says in an error: `error.message`, `message`, `detail`, or the text itself."""
-    parsed = _parse(body)
-    if isinstance(parsed, dict):
-        error = parsed.get("error", parsed)
-        if isinstance(error, dict):
-            error = error.get("message") or error.get("detail") or error
-        return error if isinstance(error, str) else orjson.dumps(error).decode()[:1000]
-    return body[:1000].decode("utf-8", "replace").strip()
-
-
-def is_overflow(words: str) -> bool:
-    """No room for an answer. "Unsupported parameter: 'max_tokens'" names the word too and is something else."""
-    said = words.lower()
-    if any(words in said for words in ("context length", "context_length", "maximum model length")):
-        return True
-    return "max_tokens" in said and not any(
-        word in said for word in ("unsupported", "not supported", "unknown", "extra")
-    )
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds; both spellings of `Retry-After` and the one in milliseconds. 0 for a time that cannot be meant."""
-    try:
-        if "retry-after-ms" in headers:
-            return _plausible(float(headers["retry-after-ms"]) / 1000)
-        return _plausible(float(headers["retry-after"]))
-    except KeyError:
-        return None
-    except ValueError:
-        return _seconds_until(headers.get("retry-after", ""))
-
-
-def _seconds_until(date: str) -> float | None:
-    try:
-        moment = email.utils.parsedate_tz(date)
-        return _plausible(email.utils.mktime_tz(moment) - time.time()) if moment else None
-    except (ValueError, OverflowError):
-        return None
-
-
-def _plausible(seconds: float) -> float:
-    return seconds if 0 <= seconds <= LONGEST_WISH else 0.0
-
-
 def _jitter(seconds: float) -> float:
     return random.uniform(seconds / 2, seconds)
 
 
 def _count(message: str, attempts: int) -> str:
     return f"{message} ({attempts} tries)" if attempts > 1 else message
-
-
-def _parse(body: bytes) -> Any:
-    try:
-        return read_with_items(body, "model")
-    except orjson.JSONDecodeError:
-        return None

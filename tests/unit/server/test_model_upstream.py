@@ -15,8 +15,9 @@ import pytest
 
 from gym.errors import UserError
 from gym.server import limiter, upstream
+from gym.server.provider_replies import is_overflow, retry_after, upstream_words
 from gym.server.testing import running
-from gym.server.upstream import CallContext, Upstream, UpstreamError, caller, is_overflow, retry_after, upstream_words
+from gym.server.upstream import CallContext, Upstream, UpstreamError, caller
 from gym.wire.failures import RolloutError
 from tests.support.asgi import live
 from tests.support.fake_openai import Failure, FakeOpenAI, fake_openai

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gym.http.pool import HttpClient
-from gym.server.upstream import is_overflow
+from gym.server.provider_replies import is_overflow
 from gym.trainers.policy_server import PolicyServer
 from gym.wire.token_ids import read_tokens
 
