@@ -11,9 +11,10 @@ from typing import Any
 import orjson
 
 from gym.wire import items
-from gym.wire.chat import items_thoughts, last_tokens, row_error
+from gym.wire.chat import last_tokens, row_error
 from gym.wire.failures import RolloutError, reading
 from gym.wire.items import Item
+from gym.wire.thoughts import items_thoughts
 
 # `thinking` budgets are dropped: Responses has no such field, and models that cannot reason refuse an effort.
 MESSAGES_ONLY = frozenset(

@@ -15,6 +15,7 @@ from gym.wire.answers import cut_out
 from gym.wire.failures import RolloutError, reading
 from gym.wire.items import Item
 from gym.wire.json_text import write_json
+from gym.wire.thoughts import items_thoughts, split_thoughts, think_tags
 
 TOKEN_FIELDS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs", "routed_experts")
 RESPONSES_ONLY = frozenset(
@@ -140,32 +141,6 @@ def message_to_items(message: dict[str, Any]) -> list[Item]:
     output.extend(_call_to_item(call) for call in calls)
     output[-1].update(tokens_of(message))
     return output
-
-
-def split_thoughts(message: dict[str, Any]) -> tuple[list[str], str]:
-    """The thoughts, in a field of their own (two spellings exist) or in `<think>` blocks, and the text."""
-    text = items.item_text(message)
-    aside = message.get("reasoning_content") or message.get("reasoning")
-    thoughts = [aside] if isinstance(aside, str) else []
-    if "<think>" in text:
-        inside, text = cut_out(text, "<think>", "</think>")
-        thoughts += inside
-    return thoughts, text
-
-
-def think_tags(thoughts: Iterable[str]) -> str:
-    return "".join(f"<think>{thought}</think>" for thought in thoughts)
-
-
-def items_thoughts(output: Iterable[Any]) -> list[str]:
-    """The texts of reasoning items: their summary, or their content where a model server gives that."""
-    parts = (
-        part
-        for item in output
-        if isinstance(item, dict) and item.get("type") == "reasoning"
-        for part in item.get("summary") or item.get("content") or ()
-    )
-    return [str(part.get("text") or "") for part in parts if isinstance(part, dict)]
 
 
 def last_tokens(output: Iterable[Any]) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from gym.wire import items
-from gym.wire.chat import item_to_call, items_thoughts, last_tokens, message_to_items, refusals, row_error
+from gym.wire.chat import item_to_call, last_tokens, message_to_items, refusals, row_error
 from gym.wire.failures import reading
 from gym.wire.items import Item
+from gym.wire.thoughts import items_thoughts
 
 CHAT_ONLY = frozenset(
     [

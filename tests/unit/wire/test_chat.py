@@ -13,6 +13,7 @@ from openai.types.responses import Response
 from gym.wire import chat, items
 from gym.wire.completions import response_to_completion
 from gym.wire.failures import RolloutError
+from gym.wire.thoughts import items_thoughts
 
 TOKENS = {"prompt_token_ids": [1, 2], "generation_token_ids": [3], "generation_log_probs": [-0.1]}
 TOOL = {"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}, "strict": True}
@@ -193,7 +194,7 @@ def test_think_blocks_become_one_reasoning_item_and_the_rest_a_message() -> None
 @pytest.mark.parametrize("spelling", ["reasoning_content", "reasoning"])
 def test_reasoning_in_a_field_of_its_own_becomes_a_reasoning_item(spelling: str) -> None:
     reply = chat.completion_to_response(completion({"content": "yes", spelling: "hm"}), {})
-    assert chat.items_thoughts(reply["output"]) == ["hm"]
+    assert items_thoughts(reply["output"]) == ["hm"]
 
 
 def test_token_fields_go_onto_the_last_item_of_the_call() -> None:
