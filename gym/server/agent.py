@@ -23,9 +23,10 @@ from gym.server.asgi import Answer, Call
 from gym.server.base import Route, Server, event_answer, json_answer
 from gym.server.budget import Budget
 from gym.server.config import Reference, ServerConfig, Settings, addresses
+from gym.server.model_requests import without_streaming
 from gym.server.replicas import Peers
 from gym.server.request_body import parse_body
-from gym.server.rollout_client import CLOSE_SECONDS, RolloutClient, without_streaming
+from gym.server.rollout_client import CLOSE_SECONDS, RolloutClient
 from gym.server.run_trace import RunTrace, add_trace, wants_trace
 from gym.server.tools import NAME, RESERVED
 from gym.wire import items, metrics, sse

@@ -26,20 +26,17 @@ from gym.labels import (
 )
 from gym.server.agent_tools import AgentTools
 from gym.server.budget import Budget
+from gym.server.model_requests import need_input, read_response, without_streaming
 from gym.server.replicas import Peers, Replica
 from gym.server.run_trace import OWN, RunTrace
 from gym.wire.failures import FailureKind, RolloutError, error_from_reply
-from gym.wire.items import are_objects
 from gym.wire.json_text import write_json
 from gym.wire.pieces import Body
 from gym.wire.policy_endpoint import URL, PolicyEndpoint
-from gym.wire.rows import DEFAULTS, PARAMS
 from gym.wire.splice import WrittenList, splice_pieces
 from gym.wire.step_times import OUTSIDE, StepTime, usage_tokens
-from gym.wire.unread import read_with_items
 
 PAUSES = (0.05, 0.1, 0.25, 0.6, 2.0)  # between tries to connect, 3 s in all: a replica that restarts is back by then
-SAYS = ("input", "instructions", "prompt")  # what a model can be asked by
 CLOSE_SECONDS = 5.0  # to close the session, after the deadline too
 MARGIN_SHARE, MARGIN_SECONDS = 0.1, 2.0  # of what is left, for a peer's "too late" to arrive, from a busy machine too
 
@@ -120,8 +117,8 @@ class RolloutClient:
         `said` takes the place of their `input`.
         """
         instance = instance or self.model_server
-        if not said and not any(params.get(name) for name in SAYS):
-            raise _nothing_asked()
+        if not said:
+            need_input(params)
         params = without_streaming(params)
         body = write_json(params) if said is None else said.write_into(params, "input")
         trace = self.trace if instance == self.model_server else None
@@ -133,13 +130,7 @@ class RolloutClient:
             raise (trace.explain(error) if trace else error) from None
         if trace:
             trace.answered += 1
-        try:
-            parsed = read_with_items(reply.body, "model")
-        except orjson.JSONDecodeError:
-            parsed = None
-        if not isinstance(parsed, dict) or not are_objects(parsed.get("output")):
-            text = reply.body[:200].decode("utf-8", "replace")
-            raise RolloutError("model", f"answered with something that is not a response: {text}", server=instance)
+        parsed = read_response(reply.body, instance)
         if len(self.steps) == before + 1:  # else another call ended meanwhile, and whose step this is is not known
             self.steps[-1].tokens = usage_tokens(parsed.get("usage"))
         return parsed
@@ -323,13 +314,6 @@ class RolloutClient:
                 self._cookies.setdefault(instance, {})[name.strip()] = content.strip()
 
 
-def without_streaming(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An agent needs whole replies, even where its caller asked for a stream."""
-    if not any(name in params for name in STREAMING):
-        return params
-    return {name: value for name, value in params.items() if name not in STREAMING}
-
-
 def read_seeded(body: bytes, server: str) -> dict[str, Any]:
     if b'"tools"' not in body and b'"observation"' not in body:
         return {}
@@ -343,19 +327,11 @@ def read_seeded(body: bytes, server: str) -> dict[str, Any]:
     return {key: value for key, value in (("tools", tools), ("observation", observation)) if value}
 
 
-def _nothing_asked() -> RolloutError:
-    """An answer to nothing would be rewarded like any other."""
-    what = f"{PARAMS}.input is empty, and nothing else in the row says what to ask the model"
-    hint = f"put the prompt there; where the client sends an input of its own, as miles does, into {DEFAULTS}.input"
-    return RolloutError("row", f"{what}: {hint}")
-
-
 def _policy_ignored(instance: str) -> RolloutError:
     what = f"{URL}: {instance} takes no endpoint of a rollout's own: it is not a server of this SDK, or an older one"
     return RolloutError("row", f"{what}. Leave the policy_... fields out, or use a model such as `openai`")
 
 
-STREAMING = ("stream", "stream_options")
 _ERROR = HEADER_ERROR.encode()
 _CALL = HEADER_CALL.encode()
 _SEEDLESS = HEADER_SEEDLESS.encode()
