@@ -13,7 +13,8 @@ from gym.render.launch_document import Address
 from gym.runtime.local.child_process import Adopted, ProcessSpec
 from gym.runtime.local.fd_store import FdStore
 from gym.runtime.local.listeners import address_of, listen_on_loopback, reserve_port, url_of
-from gym.runtime.local.replica_process import ProcessContext, ReplicaProcess, ReplicaRole, Seat
+from gym.runtime.local.replica_process import ProcessContext, ReplicaProcess
+from gym.runtime.local.replica_role import ReplicaRole, Seat
 from gym.runtime.local.specs import CONSOLE, binds_itself
 from gym.runtime.status import ReplicaStatus
 from gym.wire.stack_names import SANDBOX

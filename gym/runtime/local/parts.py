@@ -10,7 +10,7 @@ from gym.plan.shared_processes import digests_of_processes, owners_of, processes
 from gym.render.launch_document import Address
 from gym.runtime.local.child_process import ProcessSpec
 from gym.runtime.local.home import Home
-from gym.runtime.local.replica_process import ReplicaRole
+from gym.runtime.local.replica_role import ReplicaRole
 from gym.runtime.local.shared_spec import shared_spec
 from gym.runtime.local.sidecar_processes import order_with_addresses, sidecar_role, sidecar_spec
 from gym.runtime.local.specs import (

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gym.labels import BLOCKED, EXIT_BLOCKED
@@ -28,9 +28,10 @@ from gym.runtime.local.child_process import (
 )
 from gym.runtime.local.fork_parents import ForkParents
 from gym.runtime.local.listeners import address_of, url_of
-from gym.runtime.local.probe import ONLY_OK, SILENCE, probe
+from gym.runtime.local.probe import SILENCE, probe
 from gym.runtime.local.process_logs import rotate, size_of, tail_from
 from gym.runtime.local.refusal import failure_of, refusing
+from gym.runtime.local.replica_role import ReplicaRole, Seat
 from gym.runtime.local.shared_spec import sockets_in_flight
 from gym.runtime.status import ReplicaState, ReplicaStatus
 
@@ -47,32 +48,7 @@ STOPPED = "stopped by a signal (SIGSTOP)"
 SILENT_DRAIN = 5.0  # for one that gives no answer any more: its event loop would have to turn to finish anything
 KILL_AFTER_DRAIN = 2.0  # a server that obeys its drain deadline still has to unwind
 
-HealthCheck = Callable[[ProcessSpec, tuple[str, int], float], Awaitable[str]]  # within seconds: "", or why it is not
-
 log = logging.getLogger("gym.supervisor")
-
-
-@dataclass(frozen=True)
-class ReplicaRole:
-    """What a process is to the stack."""
-
-    instance: str
-    replica: str
-    type: str
-    implementation: str
-    health_path: str = "/healthz"
-    wrong: frozenset[int] = ONLY_OK  # statuses that mean it is not healthy
-    binds: bool = False  # it is not a server of ours: it is given its port
-    check: HealthCheck | None = None  # instead of a GET
-
-
-@dataclass(frozen=True)
-class Seat:
-    """One instance in a process."""
-
-    role: ReplicaRole
-    listener: socket.socket
-    address: tuple[str, int]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from gym.programs import find_program
 from gym.runtime.local.child_process import ProcessSpec
 from gym.runtime.local.home import Home
 from gym.runtime.local.probe import SILENCE, probe
-from gym.runtime.local.replica_process import ReplicaRole
+from gym.runtime.local.replica_role import ReplicaRole
 from gym.runtime.local.stack_order import StackOrder
 from gym.venvs import UV
 from gym.wire.stack_names import SERVICE

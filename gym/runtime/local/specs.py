@@ -19,7 +19,7 @@ from gym.render.launch_document import HEAD, Address, launch_document, upstream_
 from gym.render.traefik import OUTSIDE, route_prefix
 from gym.runtime.local.child_process import CONFIG_FD, LISTENER_FD, ProcessSpec
 from gym.runtime.local.home import Home
-from gym.runtime.local.replica_process import ReplicaRole
+from gym.runtime.local.replica_role import ReplicaRole
 from gym.runtime.local.stack_order import StackOrder
 from gym.runtime.results_folder import results_folder
 from gym.runtime.sandbox_access import access_environ

@@ -24,7 +24,8 @@ from gym.programs import find_program
 from gym.runtime.local.child_process import ProcessSpec, Reaper
 from gym.runtime.local.home import Home
 from gym.runtime.local.listeners import LOOPBACK, address_of, listen_for_router, url_of
-from gym.runtime.local.replica_process import ProcessContext, ReplicaProcess, ReplicaRole
+from gym.runtime.local.replica_process import ProcessContext, ReplicaProcess
+from gym.runtime.local.replica_role import ReplicaRole
 from gym.runtime.local.server_environments import prepare_environment
 from gym.runtime.local.specs import (
     addresses_for,

@@ -19,7 +19,8 @@ from gym.runtime.local.home import Home
 from gym.runtime.local.listeners import LOOPBACK, listen_at, listen_for_router, listen_on_loopback, reserve_port, url_of
 from gym.runtime.local.members import Members
 from gym.runtime.local.parts import OrderedParts, all_ids, own_parts
-from gym.runtime.local.replica_process import ProcessContext, ReplicaRole
+from gym.runtime.local.replica_process import ProcessContext
+from gym.runtime.local.replica_role import ReplicaRole
 from gym.runtime.local.sidecar_folders import make_folders
 from gym.runtime.local.sidecar_processes import sidecar_role
 from gym.runtime.local.specs import CONSOLE, ROUTER, binds_itself, service_member

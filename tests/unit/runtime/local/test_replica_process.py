@@ -16,7 +16,8 @@ from gym.runtime.lateness import MAX_EARLY_EXITS
 from gym.runtime.local import replica_process as module
 from gym.runtime.local.child_process import ProcessSpec, Reaper
 from gym.runtime.local.listeners import listen_on_loopback
-from gym.runtime.local.replica_process import ProcessContext, ReplicaProcess, ReplicaRole
+from gym.runtime.local.replica_process import ProcessContext, ReplicaProcess
+from gym.runtime.local.replica_role import ReplicaRole
 from gym.server.blocked_replies import failure_of_others, reply_of
 from gym.wire.failures import error_from_reply
 
