@@ -23,12 +23,12 @@ from gym.runtime.local.listeners import listen_for_router
 from gym.runtime.local.members import Members, ended, observe
 from gym.runtime.local.parts import OrderedParts, all_ids, choose
 from gym.runtime.local.pid_file import PidFile
-from gym.runtime.local.process_logs import rotate
 from gym.runtime.local.publish import Publisher
 from gym.runtime.local.remains import Remains
 from gym.runtime.local.replica_process import ProcessContext
 from gym.runtime.local.sidecar_folders import make_folders
 from gym.runtime.local.specs import CONSOLE, ROUTER, console_spec
+from gym.runtime.local.stack_changes import StackChanges
 from gym.runtime.local.stack_order import StackOrder
 from gym.runtime.local.start_waits import StartDeadline, deadline_for, settles, wait_healthy, wait_routed
 from gym.runtime.sandbox_access import write_config
@@ -38,7 +38,6 @@ from gym.runtime.unknown_name import unknown
 from gym.wire.stack_names import SANDBOX
 
 RECONCILE_EVERY = 0.5
-ROTATE_EVERY = 10.0
 
 log = logging.getLogger("gym.supervisor")
 
@@ -50,6 +49,7 @@ class LocalStack:
         self, home: Home, pid_file: PidFile, reaper: Reaper, group: asyncio.TaskGroup, store: FdStore | None = None
     ) -> None:
         self.order: StackOrder | None = None
+        self.changes = StackChanges(self._publish)
         self._home = home
         self._pid_file = pid_file
         self._store = store or FdStore()
@@ -58,15 +58,13 @@ class LocalStack:
             reaper,
             pid_file.add,
             pid_file.drop,
-            self._on_change,
+            self.changes.note,
             self._store.drop_socket,
             tied=not self._store.is_kept,
             forks=self._forks,
         )
-        self._members = Members(context, group, self._store, self._on_change)
+        self._members = Members(context, group, self._store, self.changes.note)
         self._publisher = Publisher(home)
-        self._dirty = asyncio.Event()
-        self._changed = asyncio.Condition()
         self._changing = asyncio.Lock()  # a change that was asked for, or one step of the reconciler
         self._ending = False
         self._folder = folder_id(home.path)
@@ -83,33 +81,6 @@ class LocalStack:
     def observed(self) -> Observed:
         """What processes were made from, not what was asked for: a change may have come to half of them."""
         return observe(self.order.plan, self._members) if self.order else Observed()
-
-    async def next_change(self, timeout: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout), self._changed:
-                await self._changed.wait()
-
-    async def publish_for_ever(self) -> None:
-        """Readers of the stack's files see a change within milliseconds, however many come at once."""
-        while True:
-            await self._dirty.wait()
-            self._dirty.clear()
-            try:
-                self._publish()
-            except OSError as error:  # a full disk must not end what runs
-                log.error("the stack's state could not be published: %s", error)
-                self._dirty.set()
-                await asyncio.sleep(1)
-            async with self._changed:
-                self._changed.notify_all()
-            await asyncio.sleep(0.02)
-
-    async def rotate_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(ROTATE_EVERY)
-            for path in (*self._home.logs.glob("*.log"), self._home.path / "access.log"):
-                with contextlib.suppress(OSError):
-                    rotate(path)
 
     async def reconcile_for_ever(self) -> None:
         """What is wanted outlives the command that asked for it, and the supervisor that it asked."""
@@ -145,7 +116,7 @@ class LocalStack:
                 self._adopt(parts, name, adopted, digest)
             await asyncio.to_thread(left.end_others, self._home, frozenset(self._members), order.plan.drain_seconds)
             self._start_missing(order)
-            self._on_change()
+            self.changes.note()
 
     async def apply(self, order: StackOrder, timeout: float | None, not_awaited: Collection[str] = ()) -> None:
         """Make the plan real, replacing only what differs; returns when all of it is healthy and routed, but for the
@@ -169,7 +140,7 @@ class LocalStack:
         self._start_missing(order)
         if former is not None and former.token != order.token:  # which only the console knows, from its start
             self._members[CONSOLE].restart(console_spec(order, self._home))
-        self._on_change()
+        self.changes.note()
         stale = self._parts(order).stale(lambda name: self._members[name].spec.digest)
         await self._roll(stale, deadline)
         await self._wait_healthy([name for name in all_ids(order.plan) if name not in not_awaited], deadline)
@@ -267,7 +238,7 @@ class LocalStack:
     async def _settle(self, names: Sequence[str], deadline: StartDeadline, not_awaited: Collection[str]) -> None:
         for name in names:
             if name not in not_awaited:
-                await settles(self._members[name], deadline, self.next_change)
+                await settles(self._members[name], deadline, self.changes.next)
 
     def _ensure_sidecars(self, parts: OrderedParts) -> None:
         make_folders(self._home, parts.plan)
@@ -352,7 +323,7 @@ class LocalStack:
     async def _roll_group(self, parts: OrderedParts, group: Sequence[str], deadline: StartDeadline) -> None:
         for name in group:
             self._replace(parts, name)
-            if not await settles(self._members[name], deadline, self.next_change):
+            if not await settles(self._members[name], deadline, self.changes.next):
                 return
 
     def _replace(self, parts: OrderedParts, name: str) -> None:
@@ -364,7 +335,7 @@ class LocalStack:
         order = self._running()
         wanted = [self._members[name] for name in names]
         everyone = self._members.of(all_ids(order.plan))
-        await wait_healthy(wanted, everyone, deadline, self.next_change, order.plan.stack)
+        await wait_healthy(wanted, everyone, deadline, self.changes.next, order.plan.stack)
 
     async def _wait_routed(self, order: StackOrder) -> None:
         await wait_routed(order.plan, self._members.address(ROUTER), order.token)
@@ -378,9 +349,6 @@ class LocalStack:
         if self.order is None:
             raise UserError("the stack does not run.", "Start it: gym up NAMES")
         return self.order
-
-    def _on_change(self) -> None:
-        self._dirty.set()
 
     def _publish(self) -> None:
         if self.order is None:

@@ -30,6 +30,7 @@ from gym.runtime.local.home import Home, folder_id, only_supervisor
 from gym.runtime.local.launch import launch_another_warden
 from gym.runtime.local.local_stack import LocalStack
 from gym.runtime.local.pid_file import PidFile, Record
+from gym.runtime.local.process_logs import rotate
 from gym.runtime.local.remains import read_remains
 from gym.runtime.local.stack_order import StackOrder
 
@@ -38,6 +39,7 @@ LONGEST_LINE = 256 * 1024 * 1024  # an order holds a whole plan
 FIRST_ORDER_WITHIN = 10.0  # a command killed between starting us and its order needs us no more
 HEARTBEAT = 1.0
 LOOK_FOR_HOME_EVERY = 2.0
+ROTATE_EVERY = 10.0
 
 log = logging.getLogger("gym.supervisor")
 
@@ -77,8 +79,8 @@ async def supervise(home: Home, listener: socket.socket, store: FdStore) -> None
             await stack.resume(order, store.left_sockets(), left)
         server = ControlServer(home, handler, pid_file, store)
         watchers = [
-            stack.publish_for_ever(),
-            stack.rotate_for_ever(),
+            stack.changes.publish_for_ever(),
+            _rotate_logs(home),
             stack.reconcile_for_ever(),
             _watch_home(home, handler),
             _watch_warden(home, handler, store),
@@ -212,7 +214,7 @@ class ControlHandler:
             if listening:
                 listening = await _try_send(writer, {"status": seen["status"]} if seen != last else {"still": True})
             last = seen
-            change = asyncio.create_task(self._stack.next_change(HEARTBEAT))
+            change = asyncio.create_task(self._stack.changes.next(HEARTBEAT))
             await asyncio.wait([task, change], return_when=asyncio.FIRST_COMPLETED)
             change.cancel()
         return listening
@@ -272,6 +274,14 @@ async def _try_send(writer: asyncio.StreamWriter, reply: dict[str, Any]) -> bool
     except OSError:
         return False
     return True
+
+
+async def _rotate_logs(home: Home) -> None:
+    while True:
+        await asyncio.sleep(ROTATE_EVERY)
+        for path in (*home.logs.glob("*.log"), home.path / "access.log"):
+            with contextlib.suppress(OSError):
+                rotate(path)
 
 
 async def _watch_home(home: Home, handler: ControlHandler) -> None:
