@@ -14,7 +14,7 @@ from gym.errors import InfraError, UserError
 from gym.plan.model import Observed, ObservedService, Plan
 from gym.render.ray_orders import HEAD_NODE
 from gym.runtime.lateness import unhealthy_before
-from gym.runtime.ray_cluster import node_files, room_on_nodes, server_actor, stack_keeper
+from gym.runtime.ray_cluster import console_logs, node_files, room_on_nodes, server_actor, stack_keeper
 from gym.runtime.ray_cluster.cluster import check_reachable, connect_ray
 from gym.runtime.ray_cluster.cluster_note import forget_cluster, noted_cluster
 from gym.runtime.ray_cluster.source_packs import SourcePack
@@ -60,7 +60,7 @@ class RayStack:
 
     def make_keeper(self) -> Any:
         """On the head node, which the cluster does not outlive; Ray recreates it where its worker is lost."""
-        for module in (node_files, room_on_nodes, server_actor, stack_keeper):
+        for module in (console_logs, node_files, room_on_nodes, server_actor, stack_keeper):
             self.ray.cloudpickle.register_pickle_by_value(module)
         tools = {name: getattr(node_files, name) for name in ("node_cache", "unpack", "make_toolkit", "logs_folder")}
         made = self.ray.remote(stack_keeper.StackKeeper).options(

@@ -100,9 +100,18 @@ def own_group(ray: Any, namespace: str, wanted: Mapping[str, Any]) -> str:
     return str(made.id.hex())
 
 
+def in_group(ray: Any, id: str, bundle: int) -> Any:
+    """How Ray is asked to make an actor in that bundle of the group."""
+    from ray.util.placement_group import PlacementGroup  # noqa: PLC0415 (Ray's Python alone has it)
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy  # noqa: PLC0415
+
+    group = PlacementGroup(ray.PlacementGroupID(bytes.fromhex(id)))
+    return PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=bundle)
+
+
 def remove_groups(ray: Any, namespace: str, keep: Iterable[str] = ()) -> None:
     """Whatever still runs in one ends."""
-    from ray.util.placement_group import PlacementGroup  # noqa: PLC0415 (Ray's Python alone has it)
+    from ray.util.placement_group import PlacementGroup  # noqa: PLC0415 (as above)
 
     kept = set(keep)
     for id, one in ray.util.placement_group_table().items():

@@ -16,9 +16,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from gym.runtime.ray_cluster.console_logs import ConsoleLogs
 from gym.runtime.ray_cluster.room_on_nodes import (
     group_name,
     grows,
+    in_group,
     own_group,
     remove_groups,
     what_no_node_has,
@@ -30,8 +32,6 @@ STEP_SECONDS = 0.4
 SILENT_SECONDS = 1.5  # an actor that answers no look for so long is out of the routes
 LEAVING_SECONDS = 0.5  # between leaving the discovery document and SIGTERM: callers read it again meanwhile
 CONCURRENCY = 16
-LOGS_EACH_STEP = 8  # of a hundred replicas that all write, each is read in five seconds
-LOG_LINES = 1000  # the console is sent at first, as many as it shows
 WANTED = b"wanted"
 VOLATILE = ("uptime_seconds", "spec", "generation", "logged")  # no change of the stack
 NOTHING: dict[str, Any] = {"orders": [], "plan": None, "stack": "", "drain_seconds": 30.0}
@@ -59,9 +59,7 @@ class StackKeeper:
         self._unseen: set[str] | None = None  # of those that a keeper before this one made; None: not looked up yet
         self._looks: dict[str, tuple[Any, float]] = {}  # a look that was asked for, and when
         self._seen: dict[str, Seen] = {}
-        self._log_offsets: dict[str, int] = {}  # as far as the console has been sent it
-        self._log_reads: dict[str, tuple[Any, bool]] = {}  # what was asked for, and whether from its beginning
-        self._shown_by: int | None = None  # the pid of the console that has the logs
+        self._console_logs = ConsoleLogs(ray)
         self._leaving: dict[str, float] = {}  # since when
         self._rolling: set[str] = set()  # these drain and are recreated
         self._drains: dict[str, Any] = {}
@@ -134,7 +132,7 @@ class StackKeeper:
         while not self._ending:
             began = time.monotonic()
             self._try("a step", self._reconcile)
-            self._try("logs", self._carry_logs)
+            self._try("logs", self._console_logs.carry, self._actors, self._seen)
             pause = max(STEP_SECONDS, len(self._actors) / 500)
             time.sleep(max(0.05, pause - (time.monotonic() - began)))
 
@@ -222,9 +220,9 @@ class StackKeeper:
         ready, _ = self._ray.wait([self._drains[id]], timeout=0)
         if ready:
             self._try(id, self._kill, actor)
-            by_id = (self._actors, self._seen, self._leaving, self._drains, self._looks, self._restarting)
-            for known in (*by_id, self._log_offsets, self._log_reads):
+            for known in (self._actors, self._seen, self._leaving, self._drains, self._looks, self._restarting):
                 known.pop(id, None)
+            self._console_logs.forget(id)
 
     def _all_made_of(self, orders: dict[str, Order]) -> bool:
         return all(self._seen.get(id, {}).get("digest") == order["digest"] for id, order in orders.items())
@@ -299,30 +297,6 @@ class StackKeeper:
             if self._seen.get(id, {}).get("generation", self._state["generation"]) < self._state["generation"]:
                 actor.tell.remote(self._state)
 
-    def _carry_logs(self) -> None:
-        """What replicas have logged goes to the console, a few of them at a time. Ray keeps all of it."""
-        console, shown_by = self._actors.get("console"), self._seen.get("console", {}).get("pid")
-        if console is None or not shown_by:
-            return
-        if shown_by != self._shown_by:
-            self._shown_by = shown_by
-            self._log_offsets.clear()
-            self._log_reads.clear()
-        offsets = self._log_offsets
-        last = {id: number for number, id in enumerate(offsets)}  # the one that was read longest ago is the first
-        read = sorted(self._actors, key=lambda id: last.get(id, -1))
-        grown = [id for id in read if self._seen.get(id, {}).get("logged", 0) != offsets.get(id, 0)]
-        for id in [one for one in grown if one not in self._log_reads][: LOGS_EACH_STEP - len(self._log_reads)]:
-            offsets[id] = offsets.pop(id, -1)
-            self._log_reads[id] = (self._actors[id].read_log.remote(offsets[id], LOG_LINES), offsets[id] < 0)
-        for id, (ref, fresh) in list(self._log_reads.items()):
-            ready, _ = self._ray.wait([ref], timeout=0)
-            if ready:
-                del self._log_reads[id]
-                offsets[id], text = self._ray.get(ref)
-                if text:
-                    console.take_log.remote(id, text, fresh)
-
     def _facts(self, state: dict[str, Any]) -> Any:
         replicas = [
             {key: value for key, value in one.items() if key not in VOLATILE} for one in state.get("replicas", ())
@@ -359,10 +333,10 @@ class StackKeeper:
     def _make(self, order: Order) -> Any:
         options = dict(order["options"])
         if group := options.pop("placement_group", None):
-            options["scheduling_strategy"] = self._in_group(**group)
+            options["scheduling_strategy"] = in_group(self._ray, **group)
         if own := options.pop("own_group", None):
             id = own_group(self._ray, self._namespace, own)
-            options["scheduling_strategy"] = self._in_group(id, own["bundle"])
+            options["scheduling_strategy"] = in_group(self._ray, id, own["bundle"])
         return self._actor_class.options(
             name=order["id"],
             namespace=self._namespace,
@@ -372,13 +346,6 @@ class StackKeeper:
             max_concurrency=CONCURRENCY,
             **options,
         ).remote({**order, "namespace": self._namespace}, self._tools)
-
-    def _in_group(self, id: str, bundle: int) -> Any:
-        from ray.util.placement_group import PlacementGroup  # noqa: PLC0415 (as above)
-        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy  # noqa: PLC0415
-
-        group = PlacementGroup(self._ray.PlacementGroupID(bytes.fromhex(id)))
-        return PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=bundle)
 
     def _kill(self, actor: Any) -> None:
         self._ray.kill(actor, no_restart=True)
