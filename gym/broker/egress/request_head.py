@@ -9,6 +9,7 @@ from gym.broker.egress.destinations import EgressDenied
 from gym.wire.addresses import plain_host
 
 TOKEN: Final = re.compile(rb"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+UNPRINTABLE: Final = re.compile(rb"[^!-~]")
 AUTHORITY: Final = re.compile(r"^(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:@/?#\s]+)(?::(?P<port>\d{1,5}))?$")
 # Between two neighbours only; whatever `connection` names goes as well.
 HOP: Final = frozenset(
@@ -48,6 +49,8 @@ def read_request(head: bytes, *, proxied: bool, port: int = 80) -> HttpRequest:
     words = first.split(b" ")
     if len(words) != 3 or not TOKEN.match(words[0]) or words[2] not in (b"HTTP/1.1", b"HTTP/1.0"):
         raise EgressDenied("what is spoken is not HTTP/1")
+    if UNPRINTABLE.search(words[1]):  # a lone line break: some servers end the line there, and read another `host`
+        raise EgressDenied("the URI of a request is plain ASCII")
     headers = [_header(line) for line in lines]
     if words[0] == b"CONNECT":
         return HttpRequest(words[0], _authority(words[1], None), b"", ())
