@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gym.http.dial import parse_url
+from gym.http.dial import Dial, Endpoint, parse_url
 from gym.http.keepalive import heard_within, keep_transport_alive
 from gym.http.peer_health import VANISHED_WORDS, Peer, PeerHealth, PeerVanished, is_vanished
 from gym.http.pool import CONNECT_SECONDS, NotSent
@@ -116,16 +116,15 @@ async def exchange(
     With `health`, one that is silent is asked beside it whether it is there.
     """
     address = parse_url(url)
+    size = (b"content-length", b"%d" % len(body)) if isinstance(body, bytes) else (b"transfer-encoding", b"chunked")
+    head = request_head(method, address.target, ((b"host", address.netloc), *headers, size))
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             reader, writer = await asyncio.open_connection(address.host, address.port, limit=1 << 20)
     except (OSError, TimeoutError) as error:
         raise NotSent(f"no connection to {address.host}:{address.port}: {error}") from None
     line = OpenConnection(address.peer, reader, writer)
-    lines = [b"%b %b HTTP/1.1" % (method.encode(), address.target), b"host: " + address.netloc]
-    lines += [b"%b: %b" % pair for pair in headers]
-    lines.append(b"content-length: %d" % len(body) if isinstance(body, bytes) else b"transfer-encoding: chunked")
-    writer.write(b"\r\n".join(lines) + b"\r\n\r\n")
+    writer.write(head)
     sending = asyncio.get_running_loop().create_task(send_body(writer, body, idle))
     try:
         if health is not None:
@@ -174,6 +173,25 @@ async def within(idle: float | None, work: Awaitable[T]) -> T:
         if is_vanished(error):  # a kernel's "connection timed out" is of the same class
             raise PeerVanished(VANISHED_WORDS.format(error)) from None
         raise ConnectionError(f"the peer was silent for {idle:g} s") from None
+
+
+async def open_stream(
+    dial: Dial, address: Endpoint, limit: int = 1 << 16
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection by `dial` in `CONNECT_SECONDS`; else an `OSError`, as a `TimeoutError` is."""
+    reader = asyncio.StreamReader(limit=limit)
+    async with asyncio.timeout(CONNECT_SECONDS):
+        transport, protocol = await dial.open(lambda: asyncio.StreamReaderProtocol(reader), address)
+    keep_transport_alive(transport)
+    return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
+
+
+def request_head(method: str, target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """`ValueError` for a line break in any part, and for a blank in the target: the peer would read another request."""
+    lines = [b"%b %b HTTP/1.1" % (method.encode(), target), *(b"%b: %b" % header for header in headers)]
+    if len(lines[0].split()) != 3 or any(mark in line for line in lines for mark in b"\r\n"):
+        raise ValueError(f"line break in the head of {method} {target!r}")
+    return b"\r\n".join((*lines, b"", b""))
 
 
 async def read_head(reader: asyncio.StreamReader) -> Incoming:

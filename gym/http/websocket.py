@@ -10,6 +10,8 @@ import struct
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from gym.http.streams import request_head
+
 GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 CONTINUED, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 MAX_MESSAGE: Final = 1 << 20  # of one message
@@ -33,17 +35,16 @@ def accept_key(key: bytes) -> bytes:
 def handshake(target: bytes, host: bytes, authorization: bytes, protocols: bytes = b"") -> tuple[bytes, bytes]:
     """A client's request, and the `sec-websocket-accept` that answers it. `protocols`: the best of them first."""
     key = base64.b64encode(os.urandom(16))
-    lines = (
-        b"GET %b HTTP/1.1" % target,
-        b"host: " + host,
-        b"authorization: " + authorization,
-        b"upgrade: websocket",
-        b"connection: Upgrade",
-        b"sec-websocket-version: 13",
-        b"sec-websocket-key: " + key,
-        *((b"sec-websocket-protocol: " + protocols,) if protocols else ()),
+    headers = (
+        (b"host", host),
+        (b"authorization", authorization),
+        (b"upgrade", b"websocket"),
+        (b"connection", b"Upgrade"),
+        (b"sec-websocket-version", b"13"),
+        (b"sec-websocket-key", key),
+        *(((b"sec-websocket-protocol", protocols),) if protocols else ()),
     )
-    return b"\r\n".join(lines) + b"\r\n\r\n", accept_key(key)
+    return request_head("GET", target, headers), accept_key(key)
 
 
 def encode(kind: int, data: bytes, *, masked: bool = False) -> bytes:

@@ -6,6 +6,7 @@ import re
 from typing import Final, Literal, NamedTuple
 
 from gym.broker.egress.destinations import EgressDenied
+from gym.http.streams import request_head
 from gym.wire.addresses import plain_host
 
 TOKEN: Final = re.compile(rb"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
@@ -38,9 +39,8 @@ class HttpRequest(NamedTuple):
         """As it is sent on: the host that was checked, and one request a connection, for the next may name another."""
         host = b"[%b]" % self.target.host.encode() if ":" in self.target.host else self.target.host.encode()
         named = host if self.target.port == 80 else b"%b:%d" % (host, self.target.port)
-        lines = [b"%b %b HTTP/1.1" % (self.method, self.path), b"host: " + named]
-        lines += [name + b": " + value for name, value in self.headers]
-        return b"\r\n".join((*lines, b"connection: close", b"", b""))
+        headers = ((b"host", named), *self.headers, (b"connection", b"close"))
+        return request_head(self.method.decode(), self.path, headers)
 
 
 def read_request(head: bytes, *, proxied: bool, port: int = 80) -> HttpRequest:

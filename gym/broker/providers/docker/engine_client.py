@@ -19,9 +19,8 @@ from gym.broker.providers.docker.hijack import Attached
 from gym.engine import FAR, engine_host
 from gym.errors import InfraError, UserError
 from gym.http.dial import Dial, SocketFileDial, TcpDial, parse_url
-from gym.http.keepalive import keep_transport_alive
-from gym.http.pool import CONNECT_SECONDS, HttpClient, NotSent, Reply
-from gym.http.streams import read_head
+from gym.http.pool import HttpClient, NotSent, Reply
+from gym.http.streams import open_stream, read_head, request_head
 
 API_FLOOR: Final = (1, 41)
 API_BEST: Final = (1, 45)  # newer engines still speak it
@@ -165,14 +164,10 @@ class EngineClient:
         return orjson.loads(reply.body) if reply.body and b"json" in kind else reply.body
 
     async def _connect(self, doing: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader = asyncio.StreamReader()
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                transport, protocol = await self._dial.open(lambda: asyncio.StreamReaderProtocol(reader), self._address)
-        except (OSError, TimeoutError) as error:
+            return await open_stream(self._dial, self._address)
+        except OSError as error:  # TimeoutError is one
             raise EngineSilent(f"The container engine did not {doing}: {reason_of(error)}", START_IT) from error
-        keep_transport_alive(transport)
-        return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
 
     def _target(self, path: str, query: Query | None) -> str:
         pairs = {key: _plain(value) for key, value in (query or {}).items() if value is not None}
@@ -180,8 +175,7 @@ class EngineClient:
 
     def _head(self, method: str, target: str, length: int, headers: Mapping[str, str]) -> bytes:
         given = {"Host": "engine", "Content-Type": "application/json", "Content-Length": str(length), **headers}
-        lines = (f"{method} {target} HTTP/1.1", *(f"{key}: {value}" for key, value in given.items()), "", "")
-        return "\r\n".join(lines).encode()
+        return request_head(method, target.encode(), ((key.encode(), value.encode()) for key, value in given.items()))
 
 
 def _endpoint(host: str) -> tuple[Dial, str]:

@@ -21,9 +21,8 @@ from gym.broker.errors import reason_of
 from gym.broker.providers.kubernetes.attach_stream import AttachStream
 from gym.errors import InfraError, UserError
 from gym.http.dial import Endpoint, parse_url
-from gym.http.keepalive import keep_transport_alive
-from gym.http.pool import CONNECT_SECONDS, HttpClient, NotSent, Reply
-from gym.http.streams import read_head
+from gym.http.pool import HttpClient, NotSent, Reply
+from gym.http.streams import open_stream, read_head, request_head
 
 P = TypeVar("P", bound=asyncio.Protocol)
 Query = Mapping[str, str | int]
@@ -127,7 +126,7 @@ class ApiClient:
         address = parse_url(self._url(path, {**query, "watch": 1}))
         reader, writer = await self._connect(address, doing)
         try:
-            writer.write(self._head(address))
+            writer.write(request_head("GET", address.target, ((b"host", address.netloc), *self._headers())))
             incoming = await read_head(reader)
             if incoming.status >= 400:
                 raise _refused(incoming.status, await incoming.whole(), doing)
@@ -156,9 +155,10 @@ class ApiClient:
         return stream
 
     async def _ask(self, method: str, url: str, body: bytes, doing: str) -> dict[str, Any]:
-        headers = [(b"authorization", b"Bearer " + self._token()), (b"accept", b"application/json")]
         try:
-            reply: Reply = await self._pool.request(method, url, body=body, headers=headers, timeout=CALL_SECONDS)
+            reply: Reply = await self._pool.request(
+                method, url, body=body, headers=self._headers(), timeout=CALL_SECONDS
+            )
         except OSError as error:  # TimeoutError and NotSent are among them
             raise ApiSilent(f"The Kubernetes API did not {doing}: {reason_of(error)}", LOOK) from error
         if reply.status in (429, 500, 502, 503, 504):
@@ -172,26 +172,17 @@ class ApiClient:
         return found
 
     async def _connect(self, address: Endpoint, doing: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader = asyncio.StreamReader(limit=16 << 20)
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                transport, protocol = await self._dial.open(lambda: asyncio.StreamReaderProtocol(reader), address)
+            return await open_stream(self._dial, address, limit=16 << 20)
         except OSError as error:
             raise ApiSilent(f"The Kubernetes API did not {doing}: {reason_of(error)}", LOOK) from error
-        keep_transport_alive(transport)
-        return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
 
     def _url(self, path: str, query: Query | None) -> str:
         base = f"{self.cluster.url}/api/v1/namespaces/{self.cluster.namespace}{path}"
         return base + (f"?{urlencode(query)}" if query else "")
 
-    def _head(self, address: Endpoint) -> bytes:
-        lines = (
-            b"GET %b HTTP/1.1" % address.target,
-            b"host: " + address.netloc,
-            b"authorization: Bearer " + self._token(),
-        )
-        return b"\r\n".join((*lines, b"accept: application/json", b"", b""))
+    def _headers(self) -> list[tuple[bytes, bytes]]:
+        return [(b"authorization", b"Bearer " + self._token()), (b"accept", b"application/json")]
 
     def _token(self) -> bytes:
         """Read for every request: the cluster writes another one before it expires."""
