@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 import orjson
 
@@ -27,13 +29,21 @@ def write_atomically(path: Path, text: str, *, mode: int = 0o600, durable: bool 
     data = text.encode()
     if _holds(path, data, mode):
         return False
+    with open_atomically(path, mode=mode, durable=durable) as file:
+        file.write(data)
+    return True
+
+
+@contextmanager
+def open_atomically(path: Path, *, mode: int = 0o600, durable: bool = False) -> Iterator[BinaryIO]:
+    """What is written takes the place of `path` when the block ends without an error; else `path` stays what it was."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # A dot in front: the file provider of the router reads every *.yml in its folder, this one must never be seen.
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fchmod(file.fileno(), mode)
             if durable:
@@ -42,7 +52,6 @@ def write_atomically(path: Path, text: str, *, mode: int = 0o600, durable: bool 
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    return True
 
 
 def read_document(kind: type[M], path: Path) -> M | None:

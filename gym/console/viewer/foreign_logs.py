@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -22,7 +21,7 @@ from gym.console.viewer.inspect_logs import read_archive, read_json_log
 from gym.console.viewer.verifiers_results import is_result, read_results
 from gym.console.viewer.verifiers_traces import is_trace, read_traces
 from gym.errors import UserError
-from gym.files import write_atomically
+from gym.files import open_atomically, write_atomically
 
 Reader = Callable[[Path], Iterator[dict[str, Any]]]
 SUFFIXES: Final = (".eval", ".json", ".jsonl")
@@ -70,18 +69,12 @@ def convert(path: Path, reader: Reader, environ: Mapping[str, str]) -> Path:
 
 
 def _write(made: Path, path: Path, reader: Reader) -> None:
-    handle, name = tempfile.mkstemp(dir=made.parent, prefix=f".{made.name}.")
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with open_atomically(made) as stream:
             for row in reader(path):
                 stream.write(orjson.dumps(row, default=str, option=orjson.OPT_NON_STR_KEYS) + b"\n")
-        Path(name).replace(made)
     except (ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, NotImplementedError) as error:
-        Path(name).unlink(missing_ok=True)
         raise UserError(f"{path} cannot be read as a log: {error}") from None
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _cache(environ: Mapping[str, str]) -> Path:

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from gym.files import write_atomically
+from gym.files import open_atomically, write_atomically
 
 
 def test_a_file_is_written_with_its_folder_and_for_its_owner_only(tmp_path: Path) -> None:
@@ -53,3 +54,15 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path) -> None
     with pytest.raises(OSError, match="directory"):
         write_atomically(path, "a")
     assert os.listdir(tmp_path) == ["taken"]  # noqa: PTH208 (hidden files are the point)
+
+
+def test_a_stream_takes_the_place_of_the_file_at_its_end_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "rows.jsonl"
+    with open_atomically(path) as stream:
+        stream.write(b"1\n")
+        assert not path.exists()
+    with suppress(KeyError), open_atomically(path) as stream:
+        stream.write(b"2\n")
+        raise KeyError("the source broke off")
+    assert path.read_bytes() == b"1\n"
+    assert os.listdir(path.parent) == ["rows.jsonl"]  # noqa: PTH208 (hidden files are the point)
