@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 import gym
 
@@ -88,6 +91,23 @@ print(*(name for name in sys.modules if name.partition(".")[0] == "gym"))
     loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
     print(f"modules of gym that the broker loads: {len(loaded)}")  # noqa: T201
     assert len(loaded) <= BROKER_MODULES, sorted(loaded)
+
+
+@pytest.mark.parametrize("network", ["none", "internet", "allow"])
+def test_the_broker_loads_the_gate_of_hosts_only_where_a_grant_says_allow(network: str) -> None:
+    script = """
+import sys, gym.broker.__main__, gym.broker.providers.docker.docker_provider
+from gym.broker.audit_log import Audit
+from gym.broker.broker_server import make_gate
+from gym.broker.config import BrokerConfig
+gate = make_gate(BrokerConfig.model_validate_json(sys.argv[1]), Audit(stream=sys.stderr))
+print(gate is not None, any(name.startswith("gym.broker.egress") for name in sys.modules))
+"""
+    access = {"token_sha256": "0" * 64, "grant": {"network": ["none", network]}}
+    config = {"stack": "test", "instances": {"one": access}}
+    argv = [sys.executable, "-c", script, json.dumps(config)]
+    said = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split()
+    assert said == [str(network == "allow")] * 2
 
 
 def test_a_server_starts_without_what_only_its_docs_need() -> None:
