@@ -93,7 +93,7 @@ class Model(Server):
     # What an author may call.
 
     def open_upstream(self, base_urls: str | Sequence[str], **options: Any) -> Upstream:
-        """A provider (`Upstream` has the options). Calls of rollouts that bring an endpoint along go there instead."""
+        """A provider (`Upstream` has the options), owned. Calls of rollouts that bring an endpoint along go there."""
         urls = (base_urls,) if isinstance(base_urls, str) else tuple(base_urls)
         own = self.config.policy_urls if isinstance(self.config, ProviderConfig) else None
         allowed = self.settings.document.get("policy_urls", PUBLIC) if own is None else own
@@ -101,7 +101,7 @@ class Model(Server):
         host = str(self.settings.document.get("policy_host") or "")
         policies = PolicyUpstreams(AllowedHosts(allowed), configured=urls, host=host, **limits)
         self.takes_policies = True
-        return Upstream(urls, policies=policies, **options)
+        return self.own(Upstream(urls, policies=policies, **options))
 
     # What the contract asks for.
 

@@ -36,9 +36,6 @@ class AzureOpenAI(Model):
             timeout=self.config.timeout_seconds,
         )
 
-    async def stop(self) -> None:
-        await self.upstream.aclose()
-
     def health(self) -> dict[str, Any]:
         return self.upstream.health()
 

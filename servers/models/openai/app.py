@@ -49,9 +49,6 @@ class OpenAI(Model):
         )
         self.sets_cookie = len(self.upstream.base_urls) > 1 or bool(self.settings.upstreams)
 
-    async def stop(self) -> None:
-        await self.upstream.aclose()
-
     def health(self) -> dict[str, Any]:
         return self.upstream.health()
 

@@ -52,12 +52,8 @@ class Scripted(Model):
         self.answers = _load_answers(self.config)
         self.path = _recording_path(self.config)
         self.recording = Recording.load(self.path) if self.config.mode == "replay" else None
-        self.upstream = _open_upstream(self.config) if self.config.mode == "record" else None
+        self.upstream = self.own(_open_upstream(self.config)) if self.config.mode == "record" else None
         self.writing = asyncio.Lock()
-
-    async def stop(self) -> None:
-        if self.upstream is not None:
-            await self.upstream.aclose()
 
     async def respond(self, params: dict[str, Any]) -> dict[str, Any]:
         if self.config.latency_seconds:

@@ -67,9 +67,6 @@ class VLLMModel(Model):
         self.thinks_in_content = False  # it was seen to, whatever the configuration says
         self.template: Template | None = load_template(self.config)
 
-    async def stop(self) -> None:
-        await self.upstream.aclose()
-
     def health(self) -> dict[str, Any]:
         return self.upstream.health()
 

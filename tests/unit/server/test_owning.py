@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from gym.errors import UserError
-from gym.server import ResourcesConfig, ResourcesServer, Score, VerifyRequest, tool
+from gym.server import Model, ModelConfig, ResourcesConfig, ResourcesServer, Score, VerifyRequest, tool
 from gym.server.judge import Judge, JudgeConfig, judged
 from gym.server.resources import S
 from gym.server.testing import Caller, body_of, running, scripted_judge
@@ -65,6 +67,49 @@ async def test_a_start_that_fails_closes_what_it_had_made() -> None:
     with pytest.raises(UserError, match="no data"):
         await owner(log, fails=True).app({}, name="owner").start()
     assert log == ["last, by aclose", "broken", "first"]
+
+
+class AskingConfig(ModelConfig):
+    base_url: str
+
+
+class Asking(Model):
+    config: AskingConfig
+
+    async def start(self) -> None:
+        self.upstream = self.open_upstream(self.config.base_url)
+
+    async def chat(self, body: dict[str, Any]) -> dict[str, Any]:
+        return await self.upstream.post("/chat/completions", body)
+
+
+class ClosingItself(Asking):
+    async def stop(self) -> None:
+        await self.upstream.aclose()
+
+
+@pytest.mark.parametrize("kind", [Asking, ClosingItself])
+async def test_a_models_connections_to_its_provider_close_with_it(kind: type[Model]) -> None:
+    closed = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]))
+        body = orjson.dumps({"choices": [{"message": {"role": "assistant", "content": "yes"}}]})
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+        writer.write(head % len(body) + body)
+        assert await reader.read() == b""
+        closed.set()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as provider:
+        host, port = provider.sockets[0].getsockname()
+        app = kind.app({"base_url": f"http://{host}:{port}/v1"}, name="asking")
+        async with running(app) as url, Caller(url) as caller:
+            reply = await caller.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "?"}]})
+            assert reply.status == 200
+            assert not closed.is_set()
+        await closed.wait()
 
 
 class Facts(Score):

@@ -50,7 +50,7 @@ class Provided(Model):
     def __init__(self, config: ModelConfig, settings: Settings) -> None:
         super().__init__(config, settings)
         url = settings.document["provider"]
-        self.upstream = self.own(self.open_upstream(url, headers={"authorization": "Bearer canary-key"}))
+        self.upstream = self.open_upstream(url, headers={"authorization": "Bearer canary-key"})
 
     async def respond(self, params: dict[str, Any]) -> dict[str, Any]:
         return await self.upstream.post("/responses", params)
