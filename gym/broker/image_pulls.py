@@ -12,7 +12,7 @@ import orjson
 from gym.broker.admission import Admission
 from gym.broker.background import BackgroundTasks
 from gym.broker.errors import Busy
-from gym.broker.provider import Progress, Provider
+from gym.broker.provider import Provider
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SandboxSpec
 
@@ -28,13 +28,10 @@ class PendingImage:
         self.ended = 0.0
         self.instances: set[str] = set()
         self.line = ""
-        self.listeners: list[Progress] = []
         self.task: asyncio.Task[str] | None = None
 
     def tell(self, line: str) -> None:
         self.line = line
-        for one in self.listeners:
-            one(line)
 
 
 class ImagePulls:
@@ -52,15 +49,11 @@ class ImagePulls:
         self._here: dict[str, float] = {}
         self._coming: dict[str, PendingImage] = {}
 
-    async def need(
-        self, spec: SandboxSpec, deadline: float, progress: Progress | None = None, *, instance: str = ""
-    ) -> None:
+    async def need(self, spec: SandboxSpec, deadline: float, *, instance: str = "") -> None:
         """Returns when the image is there. A cancelled caller does not cancel the pull: others may wait for it."""
         coming = self.begin(spec, instance)
         if coming is None or coming.task is None:
             return
-        if progress is not None:
-            coming.listeners.append(progress)
         try:
             async with asyncio.timeout_at(deadline):
                 await asyncio.shield(coming.task)

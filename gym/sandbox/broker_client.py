@@ -17,7 +17,7 @@ import os
 import random
 import secrets
 import socket
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol, Self, TypeVar
 from urllib.parse import quote
@@ -134,18 +134,6 @@ class Sandboxes:
         await self.call(
             "POST", "/images/begin", {"build": build.model_dump(mode="json")}, timeout=10.0, retry_seconds=5.0
         )
-
-    async def prefetch(self, images: Sequence[str], on_line: Callable[[dict[str, Any]], None] | None = None) -> None:
-        """Pulls images. Raises the first error."""
-        failed: RolloutError | None = None
-        body = orjson.dumps({"images": list(images)})
-        async for line in self.ndjson("/images/prefetch", body, seconds=None):
-            if on_line is not None:
-                on_line(line)
-            if "error" in line and failed is None:
-                failed = failure(500, orjson.dumps(line))
-        if failed is not None:
-            raise failed
 
     async def status(self) -> dict[str, Any]:
         status: dict[str, Any] = orjson.loads((await self.call("GET", "/status")).body)

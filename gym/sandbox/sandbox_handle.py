@@ -73,10 +73,6 @@ class Sandbox:
         reply = await self._client.call("POST", f"{self._path}/jobs", body, request_id=secrets.token_hex(12))
         return SandboxJob(self._client, self._path, JobInfo.model_validate_json(reply.body))
 
-    async def jobs(self) -> tuple[SandboxJob, ...]:
-        fields = orjson.loads((await self._client.call("GET", f"{self._path}/jobs")).body)
-        return tuple(SandboxJob(self._client, self._path, JobInfo.model_validate(one)) for one in fields["jobs"])
-
     async def shell(
         self,
         *,
@@ -116,8 +112,8 @@ class Sandbox:
         user: str | None = None,
         max_bytes: int = MAX_FILE_BYTES,
     ) -> bytes:
-        """Of a regular file: `length` bytes, or all of it. More than `most` is a `FileProblem` (EFBIG): it may be taken
-        by parts, or by `get_to`."""
+        """Of a regular file: `length` bytes, or all of it. More than `max_bytes` is a `FileProblem` (EFBIG): it may be
+        taken by parts."""
         asked = max_bytes + 1 if length is None else length
         given = {"offset": str(offset) if offset else None, "length": str(asked)}
         async with self._client.streaming("GET", self._at("files", path, user, given)) as incoming:
@@ -125,10 +121,6 @@ class Sandbox:
         if length is None and len(data) > max_bytes:
             raise FileProblem(f"{path} is larger than {max_bytes} bytes", errno.EFBIG, path, 413)
         return data
-
-    async def get_to(self, path: str, target: Path, *, user: str | None = None, max_bytes: int = MAX_BYTES) -> None:
-        async with self._client.streaming("GET", self._at("files", path, user)) as incoming:
-            await write_pieces(incoming, target, max_bytes)
 
     async def put_tree(self, path: str, source: Path | bytes, *, user: str | None = None) -> None:
         """A directory of this machine, or a tar (gzip or not; bytes, or a file of this machine), below `path`."""
@@ -141,7 +133,7 @@ class Sandbox:
             await self._put_tar(path, read_open(packed), user)
 
     async def get_tar(self, path: str, *, user: str | None = None, max_bytes: int = MAX_BYTES) -> bytes:
-        """A tree as `put_tree` takes it. `most` bytes: a file with holes is small only there."""
+        """A tree as `put_tree` takes it. At most `max_bytes`: a file with holes is small only there."""
         async with self._client.streaming("GET", self._at("tree", path, user)) as incoming:
             return await incoming.whole(max_bytes)
 

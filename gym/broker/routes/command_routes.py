@@ -196,13 +196,6 @@ async def start(request: Request) -> Answer:
     return Answer(await request.run_once(f"{entry.id} jobs", request.request_id(asked.id), body, work), 201)
 
 
-async def list_jobs(request: Request) -> Answer:
-    """The commands that were started so."""
-    entry = request.entry()
-    infos = [await job.info() for job in tuple(entry.jobs.values())]
-    return json_answer({"jobs": [one.model_dump(mode="json") for one in infos]})
-
-
 async def inspect_job(request: Request) -> Answer:
     """One of them: whether it runs, or how it ended."""
     entry = request.entry()
@@ -309,7 +302,6 @@ ROUTES: dict[str, Handler] = {
     "POST /sandboxes/*/exec": run,
     "DELETE /sandboxes/*/exec/*": take_back,
     "POST /sandboxes/*/jobs": start,
-    "GET /sandboxes/*/jobs": list_jobs,
     "GET /sandboxes/*/jobs/*": inspect_job,
     "POST /sandboxes/*/jobs/*/kill": kill_job,
     "POST /sandboxes/*/jobs/*/stdin": write_job,

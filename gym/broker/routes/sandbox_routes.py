@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import orjson
 from pydantic import Field
@@ -13,7 +11,7 @@ from pydantic import Field
 from gym.broker.errors import Lost, RequestRefused
 from gym.broker.grant_check import explain_extra
 from gym.broker.registry import SandboxEntry, id_of_request
-from gym.broker.routes.request import Handler, Request, RequestBody, Stream, json_answer, model_answer, parse_body
+from gym.broker.routes.request import Handler, Request, RequestBody, json_answer, model_answer, parse_body
 from gym.broker.service import Broker
 from gym.server.asgi import Answer
 from gym.wire.failures import RolloutError
@@ -46,10 +44,6 @@ class SecondsRequest(RequestBody):
 
 class LeaseRequest(RequestBody):
     seconds: float | None = Field(default=None, gt=0)
-
-
-class PrefetchRequest(RequestBody):
-    images: tuple[str, ...] = Field(max_length=1000)
 
 
 async def create(request: Request) -> Answer:
@@ -164,36 +158,6 @@ async def drop_lease(request: Request) -> Answer:
     return json_answer({"owner": owner[1], "removed": len(removing)})
 
 
-async def prefetch(request: Request) -> Stream:
-    """Pulls images, with a line for each step."""
-    asked, _ = await request.parse(PrefetchRequest)
-    grant = request.caller.grant
-    specs = [request.broker.policy(SandboxSpec(image=image), grant) for image in asked.images]
-    return Stream(fetch_all(request.broker, specs), b"application/x-ndjson")
-
-
-async def fetch_all(broker: Broker, specs: list[SandboxSpec]) -> AsyncIterator[bytes]:
-    """A line for each step of progress; the last line of an image says whether it was pulled."""
-    lines: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-
-    async def fetch(spec: SandboxSpec) -> None:
-        image, began = spec.image, time.monotonic()
-        try:
-            await broker.images.need(
-                spec, float("inf"), lambda line: lines.put_nowait({"image": image, "progress": line})
-            )
-        except RolloutError as error:
-            lines.put_nowait({"image": image, "done": True, "error": error.to_dict()})
-        else:
-            lines.put_nowait({"image": image, "done": True, "seconds": round(time.monotonic() - began, 3)})
-
-    fetching = [broker.tasks.spawn(fetch(spec), f"prefetch {spec.image}") for spec in specs]
-    for _ in fetching:
-        while not (line := await lines.get()).get("done"):
-            yield orjson.dumps(line) + b"\n"
-        yield orjson.dumps(line) + b"\n"
-
-
 async def status(request: Request) -> Answer:
     """What the broker has, waits for and was refused."""
     return json_answer(request.broker.status())
@@ -242,7 +206,6 @@ ROUTES: dict[str, Handler] = {
     "POST /sandboxes/*/ttl": extend,
     "POST /leases/*": renew_lease,
     "DELETE /leases/*": drop_lease,
-    "POST /images/prefetch": prefetch,
     "GET /status": status,
     "POST /handover": hand_over,
 }

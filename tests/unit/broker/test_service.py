@@ -384,17 +384,6 @@ async def test_one_image_is_fetched_once_however_many_wait_for_it() -> None:
         assert engine.prepared == ["task"]
 
 
-async def test_prefetch_tells_its_progress_line_by_line() -> None:
-    async with memory_broker() as (_, _running, sandboxes):
-        lines: list[dict[str, Any]] = []
-        with pytest.raises(RolloutError, match="no image task-absent"):
-            await sandboxes.prefetch(["task", "task-absent"], lines.append)
-        assert {"image": "task", "progress": "1 of 1 layers"} in lines
-        assert [line["image"] for line in lines if line.get("done")] == ["task", "task-absent"]
-        with pytest.raises(RolloutError, match="not granted"):
-            await sandboxes.prefetch(["foreign"])
-
-
 async def test_what_is_built_is_followed_by_the_operator_from_the_moment_a_server_began_it() -> None:
     build = Build(dockerfile="FROM task")
     async with memory_broker(make_config(Grant(images=("task",), build=True, warm=0))) as (engine, running, sandboxes):
