@@ -82,6 +82,11 @@ def spread(figures: list[float]) -> str:
     return "/".join(f"{one:.1f}" for one in at) + " ms (min/p50/p95)"
 
 
+def goal(found: float, wanted: float) -> str:
+    """What was aimed at on a quiet machine; the bench measures and does not fail."""
+    return f"goal {wanted:g}, {'reached' if found <= wanted else 'missed'}"
+
+
 async def first_exec(bench: Bench, rounds: int) -> None:
     ours, bare = [], []
     for _ in range(rounds):
@@ -96,7 +101,8 @@ async def first_exec(bench: Bench, rounds: int) -> None:
         bare.append((time.perf_counter() - began) * 1e3)
         await remove_container(bench.docker.engine, container)
     ratio = statistics.median(ours) / statistics.median(bare)
-    print(f"create to first exec: {spread(ours)}; by hand {spread(bare)}; ratio of p50 {ratio:.2f} (at most 1.3)")
+    aim = goal(ratio, 1.3)
+    print(f"create to first exec: {spread(ours)}; by hand {spread(bare)}; ratio of p50 {ratio:.2f} ({aim})")
 
 
 async def short_exec(bench: Bench, rounds: int) -> None:
@@ -104,7 +110,7 @@ async def short_exec(bench: Bench, rounds: int) -> None:
     ours = [(await timed(sandbox.channel.exec(TRUE)))[0] for _ in range(10 * rounds)]
     bare = [(await timed(bench.exec_by_hand(container)))[0] for _ in range(2 * rounds)]
     await asyncio.gather(sandbox.remove(), remove_container(bench.docker.engine, container))
-    print(f"exec of `true`: {spread(ours)} (p50 at most 10); by hand {spread(bare)}")
+    print(f"exec of `true`: {spread(ours)} (p50: {goal(statistics.median(ours), 10)}); by hand {spread(bare)}")
 
 
 async def fork(bench: Bench, rounds: int) -> None:
@@ -120,7 +126,8 @@ async def fork(bench: Bench, rounds: int) -> None:
         figures.append((time.perf_counter() - began) * 1e3)
         await child.remove()
     await parent.remove()
-    print(f"fork to first exec, 10 MB changed in 100 files: {spread(figures)} (p50 at most 250)")
+    aim = goal(statistics.median(figures), 250)
+    print(f"fork to first exec, 10 MB changed in 100 files: {spread(figures)} (p50: {aim})")
 
 
 async def alive(bench: Bench, count: int) -> None:
@@ -196,7 +203,7 @@ async def measure(options: argparse.Namespace) -> None:
         await alive(bench, options.alive)
         ours = await cycles(bench, "ours", cycle, options.cycles, options.at_once)
         bare = await cycles(bench, "by hand", cycle_by_hand, max(options.cycles // 4, 8), options.at_once)
-        print(f"    by hand / ours: {bare / ours:.2f} (at most 1.2)")
+        print(f"    by hand / ours: {bare / ours:.2f} ({goal(bare / ours, 1.2)})")
     finally:
         await docker.sweep(bench.stack, frozenset())
         await docker.close()
