@@ -52,9 +52,10 @@ def source_of(image: str, build: str, folder: Path) -> ImageSource:
 class PythonSandboxes:
     """Makes sandboxes: tries one source after the other until one works, and keeps to that one."""
 
-    def __init__(self, sandboxes: Sandboxes, source: ImageSource, **spec: Any) -> None:
+    def __init__(self, sandboxes: Sandboxes, source: ImageSource, *, ttl: float | None = None, **spec: Any) -> None:
         self._sandboxes = sandboxes
-        self._spec = spec
+        self._ttl = ttl
+        self._spec = spec if ttl is None else {**spec, "ttl": ttl}
         self._source = source
         self._first: asyncio.Task[None] | None = None
 
@@ -93,6 +94,11 @@ class PythonSandboxes:
             log.warning("programs get plain Python, without %s: %s", ", ".join(PACKAGES), error.message[:2000])
             self._source = ImageSource(image=source.instead)
             return await self._create_isolated(self._source)
+
+    async def extend_in_use(self, sandbox: Sandbox) -> None:
+        """Before each use by a session, which lasts while it is used: so does its sandbox."""
+        if self._ttl is not None:
+            await sandbox.extend_if_due(self._ttl)
 
     async def _create_isolated(self, source: ImageSource) -> Sandbox:
         """Without isolation where the provider runs plain processes."""

@@ -7,6 +7,7 @@ import errno
 import secrets
 import tarfile
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -169,6 +170,11 @@ class Sandbox:
     async def extend(self, seconds: float) -> None:
         """It expires `seconds` from now."""
         await self._change("ttl", {"seconds": seconds})
+
+    async def extend_if_due(self, seconds: float) -> None:
+        """For one that a session works in for hours: once less than half of `seconds` is left, all of it again."""
+        if self.info.expires - time.time() < seconds / 2:
+            await self.extend(seconds)
 
     def share(self) -> dict[str, str]:
         """What another instance opens it by (`Sandboxes.visit`), for commands and files; it cannot remove it."""

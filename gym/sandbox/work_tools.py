@@ -40,6 +40,7 @@ class WorkPlace:
     folder: str = ""
     shell: Shell | None = None
     jobs: list[SandboxJob] = field(default_factory=list)
+    ttl: float = 0.0  # what the sandbox was made with: each use makes it last so long again; 0: it ends at its time
     seconds_left: float = math.inf  # for the agent's commands; the time that a model takes is not counted
 
 
@@ -57,6 +58,7 @@ class WorkServer(ResourcesServer[P]):
             return NO_TIME
         seconds = self._seconds(state, timeout)
         try:
+            await extend_in_use(state)
             notice = "The shell had ended; this is a new one.\n" if await self._has_ended(state) else ""
             if state.shell is None or notice:
                 state.shell = await self._open_shell(state)
@@ -75,6 +77,7 @@ class WorkServer(ResourcesServer[P]):
             return {"output": NO_TIME, "returncode": -1, "exception_info": ""}
         seconds = self._seconds(state, timeout)
         try:
+            await extend_in_use(state)
             shell = await find_shell(state.sandbox)
             script = f"{self.activate}{command}" if shell.endswith("bash") else command
             # One stream, in the order in which things were written.
@@ -96,6 +99,7 @@ class WorkServer(ResourcesServer[P]):
         if state.seconds_left <= 0:
             return NO_TIME
         try:
+            await extend_in_use(state)
             shell = await find_shell(state.sandbox)
             argv = [shell, "-c", f"{self.activate}exec 2>&1\n{command}"]  # one stream, in the order of writing
             job = await state.sandbox.start_job(
@@ -116,6 +120,7 @@ class WorkServer(ResourcesServer[P]):
             return f"Error: there is no job {job}; {len(state.jobs)} were started."
         asked = state.jobs[job - 1]
         try:
+            await extend_in_use(state)
             if end:
                 await asked.kill()
                 await asked.wait(KILL_SECONDS)
@@ -129,6 +134,7 @@ class WorkServer(ResourcesServer[P]):
     async def view(self, state: P, path: str, view_range: list[int] | None = None) -> str:
         """Show a file with line numbers, or a folder two levels deep. view_range is [first, last]; last may be -1."""
         try:
+            await extend_in_use(state)
             return await editing.view(state.sandbox, path_in(state, path), view_range, self.config.max_output)
         except editing.EditError as problem:
             return f"Error: {problem}"
@@ -149,6 +155,7 @@ class WorkServer(ResourcesServer[P]):
         """Change a file: create (file_text), str_replace (one old_str by new_str), insert (new_str, insert_line)."""
         sandbox, where = state.sandbox, path_in(state, path)
         try:
+            await extend_in_use(state)
             if command == "create":
                 return await editing.create(sandbox, where, file_text or "")
             if command == "str_replace":
@@ -186,6 +193,12 @@ class WorkServer(ResourcesServer[P]):
 
 
 NO_TIME: Final = "Error: the time that this task gives is used up. It is judged as it is now."
+
+
+async def extend_in_use(place: WorkPlace) -> None:
+    """A session lasts while it is used; so does its sandbox."""
+    if place.ttl:
+        await place.sandbox.extend_if_due(place.ttl)
 
 
 async def find_shell(sandbox: Sandbox) -> str:

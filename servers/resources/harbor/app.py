@@ -49,7 +49,7 @@ class HarborServer(WorkServer[State]):
         self.task_sandboxes.check_shared(task)
         sandbox, folder = await self.task_sandboxes.open(task, "agent", rollout_id())
         seconds = task.agent_timeout * self.config.time_scale
-        return State(sandbox=sandbox, folder=folder, task=task, seconds_left=seconds)
+        return State(sandbox=sandbox, folder=folder, ttl=self.config.places.ttl, task=task, seconds_left=seconds)
 
     async def close(self, state: State) -> None:
         await state.sandbox.delete()

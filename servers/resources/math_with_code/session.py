@@ -51,6 +51,8 @@ class Session:
             self._held.clear()
             try:
                 async with asyncio.timeout(late):
+                    if self._sandbox is not None:
+                        await self._pythons.extend_in_use(self._sandbox)
                     await pipe.write(framed(json.dumps({"code": code}).encode()))
                     return shaped(await self._read(pipe))
             except PipeEnded as error:

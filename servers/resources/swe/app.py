@@ -63,7 +63,8 @@ class Swe(WorkServer[State]):
         if task.single_turn:
             return None
         repository = await self.task_sandboxes.open_repository(task, "agent", rollout_id())
-        return State(sandbox=repository.sandbox, folder=repository.folder, task=task, repository=repository)
+        ttl = self.config.places.ttl
+        return State(sandbox=repository.sandbox, folder=repository.folder, ttl=ttl, task=task, repository=repository)
 
     async def close(self, state: State) -> None:
         await state.sandbox.delete()

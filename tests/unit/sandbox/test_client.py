@@ -12,6 +12,7 @@ import pytest
 from gym.errors import UserError
 from gym.sandbox.broker_client import FileProblem, Sandboxes
 from gym.sandbox.sandbox_handle import to_request
+from gym.sandbox.work_tools import WorkPlace, extend_in_use
 from gym.server.config import Settings
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest
@@ -205,3 +206,14 @@ async def test_a_file_of_this_machine_is_sent_as_it_is(tmp_path: Path) -> None:
         await sandbox.put("/there", path)
         assert engine.alive[sandbox.id].memory.files == {"/there": b"x" * 3_000_000}
         assert await sandbox.get("/there", offset=2_999_990) == b"x" * 10
+
+
+async def test_a_sandbox_in_use_gets_its_time_again_once_less_than_half_is_left() -> None:
+    async with memory_broker() as (_, _running, sandboxes):
+        sandbox = await sandboxes.create({**SPEC, "ttl": 1000})
+        ends = sandbox.info.expires
+        await extend_in_use(WorkPlace(sandbox=sandbox))
+        await extend_in_use(WorkPlace(sandbox=sandbox, ttl=1500))
+        assert (await sandbox.inspect()).expires == ends
+        await extend_in_use(WorkPlace(sandbox=sandbox, ttl=3000))
+        assert (await sandbox.inspect()).expires > ends + 1500

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from app import MathWithCode
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from session import Limits, Session
 
 from gym.runtime.trial_broker import TrialAccess
 from gym.sandbox.broker_client import SandboxEnded, Sandboxes
 from gym.sandbox.pipe import Pipe
+from gym.sandbox.python_sandboxes import PythonSandboxes, source_of
+from gym.sandbox.sandbox_handle import Sandbox
 from gym.server.testing import Caller, Rows, running
 from gym.wire.items import message, response
 
@@ -172,6 +177,24 @@ async def test_the_end_of_a_session_removes_its_sandbox(access: TrialAccess) -> 
         await execute(caller, "x = 1")
         await caller.post("/verify", ROW | {"response": response([message("none")], model="test")})
         assert await sandboxes.alive() == ()
+
+
+class ShortLived(PythonSandboxes):
+    """Its sandboxes are near their end when they are handed out."""
+
+    async def create(self) -> Sandbox:
+        sandbox = await super().create()
+        await sandbox.extend(100)
+        return sandbox
+
+
+async def test_a_session_that_is_used_keeps_its_sandbox(access: TrialAccess) -> None:
+    async with Sandboxes(*access) as sandboxes:
+        session = Session(sandboxes, ShortLived(sandboxes, source_of("", "", Path()), ttl=1000), Limits())
+        assert (await session.run("x = 5"))["success"]
+        assert (await sandboxes.alive())[0].expires > time.time() + 500
+        assert (await session.run("x"))["result"] == "5"
+        await session.close()
 
 
 async def test_a_call_without_code_is_the_models_mistake(access: TrialAccess) -> None:
