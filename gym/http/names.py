@@ -44,7 +44,7 @@ class NameLookups:
         if task is None:
             task = self._open[key] = asyncio.get_running_loop().create_task(self._answer(question, text))
             task.add_done_callback(lambda _: self._open.pop(key))
-        await asyncio.wait([task])  # whoever gives up costs the others nothing
+        await asyncio.wait([task])  # a caller that gives up costs the others nothing
         found = task.result()
         if isinstance(found, Exception):
             raise type(found)(*found.args)  # of their own for each: it gets a traceback

@@ -71,8 +71,8 @@ def test_a_stack_on_two_nodes_takes_the_same_words_as_one_on_this_machine(
     assert user.rewards("second.jsonl") == user.rewards("first.jsonl")
     user.type("scale", "mcqa=2")
     assert "is ready" in user.type("logs", "mcqa-2")
-    told = user.type("exec", "mcqa-2", "--", "sh", "-c", 'echo "$GYM_REPLICA of $SLURM_JOB_ID"')
-    assert told == f"mcqa-2 of {user.job}\n"
+    printed = user.type("exec", "mcqa-2", "--", "sh", "-c", 'echo "$GYM_REPLICA of $SLURM_JOB_ID"')
+    assert printed == f"mcqa-2 of {user.job}\n"
 
     job = user.job
     assert "Stopped stack" in user.type("down")
@@ -165,10 +165,10 @@ def _assert_kept_secret(user: UserOfCluster, cluster: SlurmCluster) -> None:
     shown += cluster.ask("scontrol", "write", "batch_script", user.job, "-")
     kept = [path for path in (cluster.folder / "state").rglob("*") if path.is_file()]
     assert any(path.name == "environment" for path in kept)
-    told = shown.encode() + b"".join(path.read_bytes() for path in kept)
-    told += b"".join(_command_line(pid) for pid in cluster.left_processes())
+    seen = shown.encode() + b"".join(path.read_bytes() for path in kept)
+    seen += b"".join(_command_line(pid) for pid in cluster.left_processes())
     for secret in (CANARY, token):
-        assert secret.encode() not in told
+        assert secret.encode() not in seen
         holders = [path for path in user.home.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
         assert holders
         assert all(path.stat().st_mode & 0o077 == 0 for path in holders)

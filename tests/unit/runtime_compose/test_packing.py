@@ -100,7 +100,7 @@ def test_files_come_out_without_the_rights_that_their_author_gave_them(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("words", "kind", "told"),
+    ("words", "kind", "message"),
     [
         ("denied: requested access to the resource is denied", UserError, "docker login registry.example:5000;"),
         ("unauthorized: authentication required", UserError, "denies it"),
@@ -111,10 +111,10 @@ def test_files_come_out_without_the_rights_that_their_author_gave_them(tmp_path:
         ("", InfraError, "no answer"),
     ],
 )
-def test_a_pull_that_fails_says_what_to_do(words: str, kind: type[Exception], told: str) -> None:
+def test_a_pull_that_fails_says_what_to_do(words: str, kind: type[Exception], message: str) -> None:
     error = explain_pull("registry.example:5000/team/x:1", f"Error response from daemon: {words}" if words else "")
     assert isinstance(error, kind)
-    assert told in str(error)
+    assert message in str(error)
 
 
 @pytest.mark.parametrize(

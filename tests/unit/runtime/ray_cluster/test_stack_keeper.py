@@ -58,11 +58,11 @@ class ClusterActor:
     def __getattr__(self, verb: str) -> Call:
         return Call(self, verb)
 
-    def told(self) -> list[dict[str, Any]]:
+    def reported(self) -> list[dict[str, Any]]:
         return [call[1] for call in self.calls if call[0] == "tell"]
 
     def status_now(self) -> dict[str, Any]:
-        known = self.told()
+        known = self.reported()
         port = 4000 + sum(self.order["id"].encode())
         return {
             "state": self.state,
@@ -197,8 +197,8 @@ def test_a_replica_is_a_detached_actor_of_its_name_that_ray_makes_again(
     until(lambda: states(keeper) == {"mcqa-1": "healthy", "mcqa-2": "healthy"})
     options = cluster.actors["mcqa-2"].options
     assert (options["name"], options["lifetime"], options["max_restarts"]) == ("mcqa-2", "detached", -1)
-    until(lambda: all(one.told() for one in cluster.actors.values()))
-    assert [one["replica"] for one in cluster.actors["mcqa-1"].told()[-1]["replicas"]] == ["mcqa-1", "mcqa-2"]
+    until(lambda: all(one.reported() for one in cluster.actors.values()))
+    assert [one["replica"] for one in cluster.actors["mcqa-1"].reported()[-1]["replicas"]] == ["mcqa-1", "mcqa-2"]
 
 
 def test_the_console_is_sent_what_each_replica_logs(keeper: StackKeeper, cluster: SmallCluster) -> None:
@@ -229,7 +229,7 @@ def test_one_that_gives_no_answer_is_told_to_the_others_as_lost(keeper: StackKee
     until(lambda: states(keeper) == {"mcqa-1": "healthy", "mcqa-2": "healthy"})
     cluster.actors["mcqa-2"].silent = True
     until(lambda: states(keeper)["mcqa-2"] == "restarting")
-    until(lambda: cluster.actors["mcqa-1"].told()[-1]["replicas"][1]["state"] == "restarting")
+    until(lambda: cluster.actors["mcqa-1"].reported()[-1]["replicas"][1]["state"] == "restarting")
     cluster.actors["mcqa-2"].silent = False
     until(lambda: states(keeper)["mcqa-2"] == "healthy")
 
@@ -313,7 +313,7 @@ def test_a_keeper_that_was_lost_goes_on_with_what_was_wanted(
     first = StackKeeper("gym-test", object, tools)
     first.want(wanted(order("mcqa-1"), order("mcqa-2")))
     until(lambda: states(first) == {"mcqa-1": "healthy", "mcqa-2": "healthy"})
-    until(lambda: all(one.told() for one in cluster.actors.values()))
+    until(lambda: all(one.reported() for one in cluster.actors.values()))
     _lose(first)
     left = cluster.actors["mcqa-2"]
     first.want(wanted(order("mcqa-1")))  # it was lost before the other one had left
@@ -322,8 +322,8 @@ def test_a_keeper_that_was_lost_goes_on_with_what_was_wanted(
     second = StackKeeper("gym-test", object, tools)
     until(lambda: cluster.killed == ["mcqa-2"])
     assert ("drain",) in left.calls
-    until(stays.told)
-    assert all(one["url"] for state in stays.told() for one in state["replicas"])
+    until(stays.reported)
+    assert all(one["url"] for state in stays.reported() for one in state["replicas"])
     second.end()
     assert store.kept == {}
     assert cluster.actors == {}
