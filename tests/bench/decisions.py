@@ -245,6 +245,8 @@ def frames() -> None:
     sides: dict[str, Callable[[], Any]] = {"gym.http.websocket": lambda: _own_frames(times)}
     if importlib.util.find_spec("wsproto"):
         sides["wsproto"] = lambda: _wsproto_frames(times)
+    else:
+        print("wsproto is not installed: .venv/bin/uv pip install wsproto")
     compare(times, "message", sides)
 
 
