@@ -262,7 +262,9 @@ def _read(pid: int, name: str, between: str = " ") -> str:
 
 
 def parent_of(pid: int) -> int:
-    return int(_read(pid, "stat").rpartition(")")[2].split()[1])
+    """0 of a process that has ended."""
+    words = _read(pid, "stat").rpartition(")")[2].split()
+    return int(words[1]) if words else 0
 
 
 def ray_environment(folder: Path) -> Path:
